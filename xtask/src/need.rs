@@ -25,7 +25,8 @@ struct Program {
 /// The C compiler builds the bundled SQLite, the C++ compiler the fuzzer's runtime. Tests run
 /// scripts under bash, as jobs do, and shift the clock with faketime's library. btrfs is a
 /// copy-on-write file system. valgrind counts instructions.
-/// `ip` and `nft` make hosts of network namespaces, and cut them off.
+/// `ip` and `nft` make hosts of network namespaces, and cut them off. Podman runs containers by
+/// runc, with catatonit as their init, from an image of busybox.
 const PROGRAMS: &[Program] = &[
     Program { name: "cc", package: "gcc", can_be_absent: false },
     Program { name: "c++", package: "g++", can_be_absent: true },
@@ -37,6 +38,10 @@ const PROGRAMS: &[Program] = &[
     Program { name: "prometheus", package: "prometheus", can_be_absent: true },
     Program { name: "ip", package: "iproute2", can_be_absent: true },
     Program { name: "nft", package: "nftables", can_be_absent: true },
+    Program { name: "podman", package: "podman", can_be_absent: true },
+    Program { name: "runc", package: "runc", can_be_absent: true },
+    Program { name: "catatonit", package: "catatonit", can_be_absent: true },
+    Program { name: "busybox", package: "busybox-static", can_be_absent: true },
     Program { name: "valgrind", package: "valgrind", can_be_absent: true },
 ];
 

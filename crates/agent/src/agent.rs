@@ -22,6 +22,7 @@ use crate::accounts::UserRule;
 use crate::config::AgentConfig;
 use crate::devices::{Devices, Samples};
 use crate::enforcement::Shim;
+use crate::engine::Containers;
 use crate::isolation::Isolation;
 use crate::recent::RecentValues;
 use crate::runner::Runner;
@@ -117,7 +118,9 @@ impl Agent {
         let inbox = listener::inbox(&incarnation, server, &sender, &recent, files(&config));
         server.listen(Arc::downgrade(&inbox));
         say_hello(&config, &incarnation, &**server);
+        let containers = Containers::search(config.container_engine.clone());
         let about = devices::About {
+            containers: containers.clone(),
             samples: Arc::clone(&samples),
             recent: recent.clone(),
             filter,
@@ -149,11 +152,10 @@ impl Agent {
             server: Arc::clone(server),
             _inbox: inbox,
             incarnation,
+            containers,
         };
-        let runner =
-            Runner::new(parts, launching, taken, waker.clone()).map_err(system("watch events"))?;
-        let thread = std::thread::Builder::new().name("agent".into());
-        let thread = thread.spawn(move || runner.run()).map_err(system("start a thread"))?;
+        let runner = Runner::new(parts, launching, taken, waker.clone());
+        let thread = run(runner.map_err(system("watch events"))?)?;
         telemetry::start(source, requests).map_err(system("start a thread"))?;
         Ok(AgentHandle { inputs, waker, thread })
     }
@@ -164,6 +166,11 @@ impl Agent {
 fn files(config: &AgentConfig) -> (Arc<[PathBuf]>, bool) {
     let state_dirs = std::iter::once(&config.state_dir).chain(&config.older_dirs).cloned();
     (state_dirs.collect(), config.users.as_ref().is_some_and(UserRule::changes_ids))
+}
+
+fn run(runner: Runner) -> Result<JoinHandle<()>, StartError> {
+    let thread = std::thread::Builder::new().name("agent".into());
+    thread.spawn(move || runner.run()).map_err(system("start a thread"))
 }
 
 /// Makes the folders of an agent, and takes its lock.

@@ -54,6 +54,8 @@ pub struct AgentConfig {
     pub unmanaged_grace: Millis,
     /// Whether the kernel keeps jobs from opening GPUs that are not theirs, where it can.
     pub isolate_gpus: bool,
+    /// The program that runs containers; `None` is the first that is found, and `none` is nothing.
+    pub container_engine: Option<String>,
     /// The longest time until a called loan of device memory is back.
     pub loan_deadline: Millis,
     /// A folder for files that name the jobs of each GPU, for dcgm-exporter.
@@ -111,6 +113,7 @@ impl AgentConfig {
             ignore: Ignore::default(),
             unmanaged_grace: Millis::from_secs(5),
             isolate_gpus: true,
+            container_engine: None,
             loan_deadline: Millis::from_secs(30),
             job_files: None,
             trace_context: None,

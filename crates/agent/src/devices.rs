@@ -28,15 +28,16 @@ use crate::assignments::{
     Assignment, Owners, limits_of, loads, processes_of, set_guests, user_among, uses,
 };
 use crate::config::AgentConfig;
+use crate::division;
 use crate::enforcement::{Shim, enforced};
-use crate::facts::now;
+use crate::engine::Containers;
+use crate::facts::{self, now};
 use crate::idle::{accumulate_samples, activities, idle_tasks, same};
 use crate::input::{Division, InputSender, Move, ThreadInput};
 use crate::job_files::JobFiles;
 use crate::recent::RecentValues;
 use crate::remap::Probed;
 use crate::shared_facts::{SharedFacts, note};
-use crate::{division, facts};
 use gpool_shepherd::layout::Layout;
 use gpool_shepherd::message::Checkpoints;
 
@@ -129,7 +130,7 @@ pub(crate) struct About {
     pub facts: SharedFacts,
     /// The folder of control groups that the driver could limit, or why there is none.
     pub groups: Result<PathBuf, String>,
-    /// Where answers about MIG instances go.
+    pub containers: Containers,
     pub server: Arc<dyn ServerLink>,
     /// Has telemetry sent at once.
     pub push: Sender<()>,
@@ -478,11 +479,12 @@ impl Asker {
         seen.take_resumed().into_iter().for_each(|task| self.watch.touch(task));
         let idle = idle_tasks(&mut self.watch, &owners, &|task| seen.is_gated(task), now());
         let (stalled, returning) = (seen.stalled(), seen.returning());
-        let tasks = facts::Notable { idle, stalled, returning, remap, moves };
+        let (engine, images) = self.about.containers.facts();
+        let tasks = facts::Notable { idle, stalled, returning, remap, moves, engine, images };
         let is_same = |it: &(Vec<Device>, _)| same(&it.0, &self.devices) && it.1 == tasks;
-        let waits = || self.reported_at.elapsed() < ANNOUNCE;
-        let is_heard = self.is_heard.load(Ordering::Relaxed);
-        if self.reported.as_ref().is_some_and(is_same) && (is_heard || waits()) {
+        let is_new = self.reported_at.elapsed() < ANNOUNCE;
+        let is_known = is_new || self.is_heard.load(Ordering::Relaxed);
+        if self.reported.as_ref().is_some_and(is_same) && is_known {
             return;
         }
         self.reported = Some((self.devices.clone(), tasks.clone()));

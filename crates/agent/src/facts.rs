@@ -1,7 +1,8 @@
 //! Facts about this machine apart from its devices.
 
+use gpool_model::container::Engine;
 use gpool_model::id::TaskId;
-use gpool_model::node::{IdleTask, NodeFacts, Remap, StalledTask};
+use gpool_model::node::{IdleTask, ImagePulls, NodeFacts, Remap, StalledTask};
 use gpool_model::resource::{ResourceKind, Resources};
 use gpool_model::unit::{Bytes, MilliCpu, Timestamp};
 use gpool_sys::clock;
@@ -63,6 +64,8 @@ pub(crate) struct Notable {
     pub returning: Vec<TaskId>,
     pub remap: Remap,
     pub moves: Remap,
+    pub engine: Option<Engine>,
+    pub images: ImagePulls,
 }
 
 /// The time, as reports have it.
@@ -81,6 +84,8 @@ pub(crate) fn node_facts(devices_from: String, address: String, notable: Notable
         devices_from,
         address,
         system: format!("{name}, Linux {}", kernel.trim()),
+        engine: notable.engine,
+        images: notable.images,
         idle: notable.idle,
         stalled: notable.stalled,
         returning: notable.returning,

@@ -8,6 +8,7 @@ use gpool_model::agent::{LoanReport, Order, Report, TaskEnd};
 use gpool_model::attach::Opening;
 use gpool_model::id::{DeviceUuid, Generation, Incarnation, TaskId};
 use gpool_model::job::BlobId;
+use gpool_model::launch::Lack;
 use gpool_model::mig_layout::MigChange;
 use gpool_model::unit::{Bytes, Millis};
 use gpool_protocol::{QuestionId, Telemetry};
@@ -31,6 +32,11 @@ pub(crate) enum ThreadInput {
         task: TaskId,
         id: BlobId,
         content: io::Result<Vec<u8>>,
+    },
+    /// The part that the node lacks for the container of a task, if any.
+    Image {
+        task: TaskId,
+        lack: Option<Lack>,
     },
     /// The devices of a task that must not be used.
     Checked {

@@ -56,6 +56,12 @@ impl Isolation {
         self.majors.extend(self.nodes.values().flatten().map(|(major, _)| *major));
     }
 
+    /// The minor numbers of GPUs, as far as they are known.
+    pub fn minors(&self, slots: &[Slot]) -> Vec<u32> {
+        let nodes = slots.iter().filter_map(|slot| self.nodes.get(&slot.device)).flatten();
+        nodes.filter(|(major, _)| *major == NVIDIA).map(|(_, minor)| *minor).collect()
+    }
+
     /// The filter for a task with these devices; `None` if it can open all GPUs. A task without
     /// devices can open none. The task of a MIG instance can open the nodes of the instance, and
     /// that of its GPU, which the driver's library needs.

@@ -12,8 +12,13 @@ use gpool_node::converge::{self, Seats};
 
 use crate::assignments::{Assignment, limits_of};
 use crate::config::AgentConfig;
+use crate::engine::device_words;
 use crate::input::{LoanAction, ThreadInput};
+use crate::pending_launch::PendingLaunch;
 use crate::runner::Runner;
+use crate::task_state::TaskLocation;
+use gpool_shepherd::container::TaskEngine;
+use gpool_shepherd::layout::claim_name;
 use gpool_shepherd::message::{DeviceMemory, Element, GpuMemory, Launch, ToShepherd, line};
 
 impl Runner {
@@ -87,6 +92,37 @@ impl Runner {
         if !pending.is_complete() {
             return;
         }
+        let spec = &pending.order.spec;
+        let Some(request) = &spec.container else { return self.check_devices(task) };
+        let why = match self.parts.containers.engine.get() {
+            Some(Ok(engine)) => {
+                let job = (task, spec.owner.clone());
+                let sender = self.parts.sender.clone();
+                return self.parts.containers.images.check(engine, job, request, sender);
+            }
+            Some(Err(why)) => why.clone(),
+            None => "it still looks for an engine that runs containers".to_owned(),
+        };
+        self.take_image(task, Some(Lack::Engine(why)));
+    }
+
+    /// Goes on with a task if the node has its image; else the task does not start here.
+    pub(crate) fn take_image(&mut self, task: TaskId, lack: Option<Lack>) {
+        if self.pending_launches.get(&task).is_none_or(|it| !it.is_complete()) {
+            // The answer is for an earlier order, which was stopped.
+            return;
+        }
+        match lack {
+            None => self.check_devices(task),
+            Some(lack) => {
+                self.pending_launches.remove(&task);
+                self.not_started(task, EndCause::NodeLacks(lack));
+            }
+        }
+    }
+
+    fn check_devices(&mut self, task: TaskId) {
+        let Some(pending) = self.pending_launches.get(&task) else { return };
         let slots = &pending.order.allocation.slots;
         let devices: Vec<DeviceUuid> = slots.iter().map(|slot| slot.device.clone()).collect();
         if !devices.is_empty() {
@@ -94,6 +130,32 @@ impl Runner {
         }
         if let Some(pending) = self.pending_launches.remove(&task) {
             self.start(&pending);
+        }
+    }
+
+    /// Takes the check of the devices of a task, which may be lost, or is to be launched.
+    pub(crate) fn take_check(
+        &mut self,
+        task: TaskId,
+        unusable: Vec<DeviceUuid>,
+        refused: Option<String>,
+    ) {
+        if let Some(report) = self.lost.remove(&task) {
+            self.found(report, TaskLocation::default());
+        }
+        if self.pending_launches.get(&task).is_some_and(|it| !it.is_complete()) {
+            // The check was for an earlier order, which was stopped.
+            return;
+        }
+        match (self.pending_launches.remove(&task), refused) {
+            (Some(_), Some(why)) => self.not_started(task, EndCause::LaunchFailed { why }),
+            (Some(pending), None) if unusable.is_empty() => self.start(&pending),
+            (Some(_), None) => {
+                let devices = unusable;
+                self.pending_inputs.push_back(converge::Input::Refused { task, devices });
+            }
+            // It was stopped meanwhile; the kernel keeps a group with processes.
+            (None, _) => self.parts.site.existing(&claim_name(task)).remove(),
         }
     }
 
@@ -167,6 +229,7 @@ impl Runner {
             memory,
             cap: cap.map_err(|why| EndCause::LaunchFailed { why })?,
             pausing: self.parts.devices.checkpoints(),
+            engine: self.task_engine(order),
             element: pending.element(),
             context_bytes: context.len(),
             script_bytes: script.map(<[u8]>::len),
@@ -177,67 +240,15 @@ impl Runner {
         message.extend(script.unwrap_or_default());
         Ok(message)
     }
-}
 
-/// A task that is not launched yet: its files come from the server, then its devices are checked.
-pub(crate) struct PendingLaunch {
-    pub order: Box<TaskOrder>,
-    /// The devices that are booked for it, by slot.
-    pub booked: Vec<DeviceUuid>,
-    /// Its environment and its script, once they are here.
-    files: BTreeMap<BlobId, Vec<u8>>,
-    /// The values of its array, once they are here.
-    values: Option<Arc<ArrayValues>>,
-}
-
-impl PendingLaunch {
-    /// Whether all its files are here.
-    pub(crate) fn is_complete(&self) -> bool {
-        self.missing().next().is_none()
-    }
-
-    fn missing(&self) -> impl Iterator<Item = &BlobId> {
-        let values = self.values_blob();
-        let is_here = move |id: &BlobId| match values == Some(id) {
-            true => self.values.is_some(),
-            false => self.files.contains_key(id),
-        };
-        self.order.spec.blobs().filter(move |id| !is_here(id))
-    }
-
-    fn values_blob(&self) -> Option<&BlobId> {
-        let array = self.order.spec.array.as_ref()?;
-        array.values.as_ref().map(|values| &values.blob)
-    }
-
-    /// Adds a file; returns the values of its array if these are the file.
-    fn take(
-        &mut self,
-        id: BlobId,
-        bytes: Vec<u8>,
-    ) -> Result<Option<(BlobId, Arc<ArrayValues>)>, EndCause> {
-        if self.values_blob() != Some(&id) {
-            self.files.insert(id, bytes);
-            return Ok(None);
-        }
-        let values: ArrayValues = serde_json::from_slice(&bytes).map_err(|error| {
-            let why = format!("the array's values can't be read: {error}");
-            EndCause::LaunchFailed { why }
-        })?;
-        let values = Arc::new(values);
-        self.values = Some(Arc::clone(&values));
-        Ok(Some((id, values)))
-    }
-
-    fn file(&self, id: &BlobId) -> &[u8] {
-        self.files.get(id).map_or(&[], Vec::as_slice)
-    }
-
-    /// The item and parameters of an array element; `None` for other jobs.
-    fn element(&self) -> Option<Element> {
-        self.order.spec.array.as_ref()?;
-        let index = self.order.task().job.element?;
-        Some(self.values.as_ref().map_or_else(Element::default, |it| Element::of(it, index)))
+    /// The engine for the container of a task, if it has one.
+    fn task_engine(&self, order: &TaskOrder) -> Option<TaskEngine> {
+        let engine = self.parts.containers.engine.get()?.as_ref().ok()?;
+        order.spec.container.as_ref()?;
+        let slots = &order.allocation.slots;
+        let uuids: Vec<&str> = slots.iter().map(|slot| slot.device.as_str()).collect();
+        let minors = self.parts.isolation.minors(slots);
+        Some(engine.for_task(device_words(engine.about.kind, &uuids, &minors)))
     }
 }
 

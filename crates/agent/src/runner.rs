@@ -1,6 +1,6 @@
 //! The agent's loop: inputs go into `Converge`, and the loop carries out the actions that come out.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::{DirBuilder, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -24,14 +24,15 @@ use gpool_sys::proc;
 use crate::config::AgentConfig;
 use crate::devices::Devices;
 use crate::done::Done;
+use crate::engine::Containers;
 use crate::facts::now;
 use crate::input::{self, ThreadInput};
 use crate::isolation::Isolation;
-use crate::launch::PendingLaunch;
+use crate::pending_launch::PendingLaunch;
 use crate::recent::RecentValues;
 use crate::shares::Shares;
 use crate::shepherds::{About, Introduced, Shepherds};
-use crate::task_state::{Streams, TaskLocation, ToResume, not_started, stopped};
+use crate::task_state::{Streams, ToResume, not_started, stopped};
 use crate::wake::{Poller, Token, Waker};
 use gpool_shepherd::layout::{Layout, claim_name};
 use gpool_shepherd::message::{FromShepherd, ToShepherd};
@@ -50,6 +51,7 @@ pub(crate) struct Parts {
     /// For threads that send inputs to this one.
     pub sender: input::InputSender,
     pub server: Arc<dyn ServerLink>,
+    pub containers: Containers,
     /// Takes messages of the server for as long as the agent runs.
     pub _inbox: Arc<dyn AgentInbox>,
     /// This run of the agent.
@@ -65,6 +67,8 @@ pub(crate) struct Runner {
     done: Done,
     /// Tasks that are not launched yet.
     pub(crate) pending_launches: BTreeMap<TaskId, PendingLaunch>,
+    /// Tasks that lost their shepherd and had their containers removed by this agent.
+    pub(crate) removed_containers: BTreeSet<TaskId>,
     /// Tasks that are lost, while their devices are being checked.
     pub(crate) lost: BTreeMap<TaskId, TaskReport>,
     pub(crate) memory: BTreeMap<DeviceUuid, Bytes>,
@@ -110,6 +114,7 @@ impl Runner {
             converge: Converge::new(over),
             done,
             pending_launches: BTreeMap::new(),
+            removed_containers: BTreeSet::new(),
             lost: BTreeMap::new(),
             memory: BTreeMap::new(),
             stamp,
@@ -175,24 +180,9 @@ impl Runner {
             }
             ThreadInput::LeftoversEnded(task) => self.adopt(task, Generation::default()),
             ThreadInput::Blob { task, id, content } => self.take_blob(task, id, content),
+            ThreadInput::Image { task, lack } => self.take_image(task, lack),
             ThreadInput::Checked { task, unusable, refused } => {
-                if let Some(report) = self.lost.remove(&task) {
-                    self.found(report, TaskLocation::default());
-                }
-                if self.pending_launches.get(&task).is_some_and(|it| !it.is_complete()) {
-                    // The check was for an earlier order, which was stopped.
-                    return true;
-                }
-                match (self.pending_launches.remove(&task), refused) {
-                    (Some(_), Some(why)) => self.not_started(task, EndCause::LaunchFailed { why }),
-                    (Some(pending), None) if unusable.is_empty() => self.start(&pending),
-                    (Some(_), None) => {
-                        let devices = unusable;
-                        self.pending_inputs.push_back(converge::Input::Refused { task, devices });
-                    }
-                    // It was stopped meanwhile; the kernel keeps a group with processes.
-                    (None, _) => self.parts.site.existing(&claim_name(task)).remove(),
-                }
+                self.take_check(task, unusable, refused);
             }
             ThreadInput::Limited(moved, refused) => self.limited(*moved, refused),
             ThreadInput::Vacated { task, generation, user } => {

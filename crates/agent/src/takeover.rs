@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use gpool_model::agent::{TaskIs, TaskReport};
+use gpool_model::agent::{TaskEnd, TaskIs, TaskReport};
 use gpool_model::id::{Generation, TaskId};
 use gpool_model::job::EndCause;
 use gpool_node::converge;
@@ -79,6 +79,15 @@ impl Runner {
                 self.await_leftovers(record);
                 found
             }
+            Ok(Adopted::Over { record: Some(record), end })
+                if was_left(&end)
+                    && record.claimant.container_gid.is_some()
+                    && self.removed_containers.insert(task) =>
+            {
+                let found = (record.generation(), goes_on(&record));
+                self.remove_container(record);
+                found
+            }
             Ok(Adopted::Over { record, end }) => {
                 let known = record.as_ref().map_or(generation, ClaimRecord::generation);
                 let is_lost = matches!(end.cause, Some(EndCause::ShepherdEnded { .. }));
@@ -136,6 +145,24 @@ impl Runner {
         });
     }
 
+    /// Removes the container that a dead shepherd left, with its processes if a daemon of the
+    /// engine has them. Then the task is checked again.
+    fn remove_container(&self, record: ClaimRecord) {
+        let (engine, sender) = (self.parts.containers.engine.clone(), self.parts.sender.clone());
+        let state_dir = self.parts.config.state_dir.clone();
+        let remove = move || {
+            let claimant = record.claimant;
+            let task = claimant.task;
+            let gid = claimant.container_gid.unwrap_or(claimant.uid);
+            if let Ok(engine) = engine.wait() {
+                engine.remove(&state_dir, task, (claimant.uid, gid));
+            }
+            sender.send(ThreadInput::LeftoversEnded(task));
+        };
+        // If no thread can be started, the next agent checks the task again.
+        let _ = std::thread::Builder::new().name("container".into()).spawn(remove);
+    }
+
     /// Ends the processes that a dead shepherd left, on a separate thread, since the kernel may
     /// take long. Then the task is checked again.
     fn await_leftovers(&self, record: ClaimRecord) {
@@ -151,6 +178,11 @@ impl Runner {
         // If no thread can be started, the next agent checks the task again.
         let _ = std::thread::Builder::new().name("leftovers".into()).spawn(wait);
     }
+}
+
+/// Whether no shepherd saw the end of a task, and removed its container.
+fn was_left(end: &TaskEnd) -> bool {
+    matches!(end.cause, Some(EndCause::ShepherdEnded { .. } | EndCause::Rebooted))
 }
 
 /// The state of a task that has not ended, by its claim.

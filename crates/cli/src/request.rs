@@ -72,7 +72,7 @@ pub fn of_command(line: JobFlags, words: &[String]) -> Result<Request> {
     if !request.job.compat.iter().any(|compat| compat == Compat::Slurm.as_str()) {
         request.warnings.extend(script::unread_lines(&command[0]));
     }
-    if request.job.activate.is_empty() && !caller::is_remote() {
+    if request.job.activate.is_empty() && request.job.image.is_none() && !caller::is_remote() {
         // The activated software may provide the program.
         request.warnings.extend(not_found(&command, request.job.directory.as_deref()));
     }
@@ -99,10 +99,12 @@ pub fn text_variables() -> impl Iterator<Item = (String, String)> {
 
 fn request(flags: JobFlags) -> Result<Request> {
     check_shared(&flags)?;
+    // What belongs to this machine is of no use in a container.
+    let is_clean = flags.clean_env || flags.request.0.image.is_some();
     // -e overrides files.
     let mut variables = env_file::read_all(&flags.software.env_file)?;
     variables.extend(flags.env.iter().cloned());
-    let environment = caller::environment(flags.clean_env, &variables)?;
+    let environment = caller::environment(is_clean, &variables)?;
     let directory = caller::directory(flags.cwd.as_deref())?;
     let software = match &directory {
         Some(directory) if !caller::is_remote() => {
@@ -114,7 +116,7 @@ fn request(flags: JobFlags) -> Result<Request> {
     let mut job = JobCreate {
         gpus: match gpus {
             Some(gpus) => Some(gpus),
-            None => gpus_of_variable(&variables, !flags.clean_env && !flags.lenient)?,
+            None => gpus_of_variable(&variables, !is_clean && !flags.lenient)?,
         },
         directory,
         activate: software.activate,

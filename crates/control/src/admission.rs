@@ -207,6 +207,9 @@ impl<'a> Admission<'a> {
         }
         let nodes: Vec<&NodeRow> =
             all.iter().copied().filter(|row| fit.may_be_on(&row.node)).collect();
+        if fit.in_container && !all.iter().any(|row| row.node.facts.engine.is_some()) {
+            return Err(Refusal::NoEngine);
+        }
         let chosen = fit.nodes.as_ref();
         if let Some(chosen) = chosen {
             self.check_named(chosen, &nodes)?;

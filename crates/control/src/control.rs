@@ -25,6 +25,7 @@ mod over_limit;
 mod pause;
 mod policy;
 mod projects;
+mod pulls;
 mod remove_node;
 mod reports;
 mod reseat;

@@ -135,6 +135,8 @@ pub struct Config {
     pub address: Option<String>,
     /// Whether the kernel keeps jobs from opening GPUs that are not theirs.
     pub isolate_gpus: Option<bool>,
+    /// The program that runs containers, or `none`.
+    pub container_engine: Option<String>,
     /// Longest time until borrowed GPU memory is back at the job that requested it: `30s`.
     #[serde(default, deserialize_with = "loan_deadline")]
     pub loan_deadline: Option<Millis>,

@@ -50,6 +50,8 @@ pub struct NodeSettings {
     pub user_tasks_max: Option<u32>,
     /// Whether the kernel keeps jobs from opening other GPUs.
     pub isolate_gpus: Option<bool>,
+    /// The program that runs containers, or `none`.
+    pub container_engine: Option<String>,
     /// The longest time until borrowed memory of a GPU is back.
     pub loan_deadline: Option<Millis>,
     /// A folder for files that name the jobs of each GPU; a node of several has its own in it.
@@ -73,6 +75,7 @@ impl NodeSettings {
             reserved_gpu_tasks: config.node_gpu_tasks_kept,
             user_tasks_max: config.node_user_tasks_max.map(u32::from),
             isolate_gpus: config.isolate_gpus,
+            container_engine: config.container_engine.clone(),
             loan_deadline: config.loan_deadline,
             job_files: config.hpc_job_mapping_dir.clone(),
             address: config.address.clone(),
@@ -90,6 +93,7 @@ impl NodeSettings {
         agent.output_limit = self.job_output_max.unwrap_or(agent.output_limit);
         agent.stop_on_cut = self.stop_on_cut.unwrap_or(agent.stop_on_cut);
         agent.tasks_max = self.tasks_max.unwrap_or(agent.tasks_max);
+        agent.container_engine = self.container_engine.clone();
         agent.isolate_gpus = self.isolate_gpus.unwrap_or(agent.isolate_gpus);
         agent.loan_deadline = self.loan_deadline.unwrap_or(agent.loan_deadline);
         // All nodes of this process share the memory.

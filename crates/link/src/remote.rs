@@ -255,19 +255,24 @@ impl LinkState {
 /// # Errors
 /// One of them has ended already, or there is no thread.
 pub fn join(one: Connection, other: Connection) -> io::Result<()> {
-    let (mut one_end, mut other_end) = (one.stream, other.stream);
-    other_end.write_all(&one.early)?;
-    one_end.write_all(&other.early)?;
-    let (mut from, mut to) = (other_end.try_clone()?, one_end.try_clone()?);
-    let back = thread::Builder::new().name("stream-in".to_owned()).spawn(move || {
-        // Errors are the end of a side, which the other one hears.
-        drop(io::copy(&mut from, &mut to));
-        drop(to.shutdown(Shutdown::Write));
-    })?;
-    drop(io::copy(&mut one_end, &mut other_end));
-    drop(other_end.shutdown(Shutdown::Write));
+    let (one_end, other_end) = (one.stream, other.stream);
+    let (from, to) = (other_end.try_clone()?, one_end.try_clone()?);
+    let back = move || carry_one_way(from, &other.early, to);
+    let back = thread::Builder::new().name("stream-in".to_owned()).spawn(back)?;
+    carry_one_way(one_end, &one.early, other_end);
     drop(back.join());
     Ok(())
+}
+
+/// Carries bytes from one connection to another until the first has ended. If the second takes no
+/// more, the rest is dropped: with unread bytes, the kernel would reset the connection, and lose the
+/// bytes on their way back.
+fn carry_one_way(mut from: UnixStream, early: &[u8], mut to: UnixStream) {
+    let carried = to.write_all(early).and_then(|()| io::copy(&mut from, &mut to));
+    drop(to.shutdown(Shutdown::Write));
+    if carried.is_err() {
+        drop(io::copy(&mut from, &mut io::sink()));
+    }
 }
 
 /// Passes messages on until the connection or the agent ends.

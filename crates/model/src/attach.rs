@@ -24,7 +24,7 @@ pub enum Opening {
 }
 
 /// Another program that runs beside the job's own.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Exec {
     /// Program and arguments.
     pub command: Vec<String>,

@@ -98,6 +98,12 @@ pub enum Lack {
     Path(String),
     /// There is no account for the job's user; the sentence is for people, with the way out.
     Account(String),
+    /// There is no engine that could run the job's container; the sentence says why.
+    Engine(String),
+    /// It can't get the image of the job's container; the sentence says why.
+    Image(String),
+    /// It does not have this image yet, and pulls it.
+    Pull(String),
 }
 
 /// A node, and what it lacks that a job needs.

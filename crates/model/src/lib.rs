@@ -14,6 +14,7 @@ pub mod attained;
 pub mod budget;
 pub mod command;
 pub mod compat;
+pub mod container;
 pub mod context;
 pub mod device;
 pub mod displace;

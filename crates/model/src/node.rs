@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::container::Engine;
 use crate::device::{Device, DeviceHealth, Guest};
 use crate::displace::Displace;
 use crate::id::{DeviceUuid, NodeName, PoolName, TaskId};
@@ -277,6 +278,12 @@ pub struct NodeFacts {
     pub devices_from: String,
     /// Operating system, for people.
     pub system: String,
+    /// What runs containers there; `None` if nothing does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine: Option<Engine>,
+    /// The images that it pulls, or could not pull.
+    #[serde(default, skip_serializing_if = "ImagePulls::is_usual")]
+    pub images: ImagePulls,
     /// The name or IP address of the node for other machines; empty if none is known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub address: String,
@@ -296,6 +303,31 @@ pub struct NodeFacts {
     /// Whether the node moves running shares to other devices.
     #[serde(default)]
     pub moves: Remap,
+}
+
+/// The images that a node pulls, or could not pull.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ImagePulls {
+    /// How far each image is, in the words of the engine.
+    pub running: BTreeMap<String, String>,
+    /// Why an image could not be pulled at the last try.
+    pub failed: BTreeMap<String, String>,
+    /// How many pulls have ended in this run of the agent.
+    pub n_ended: u64,
+}
+
+impl ImagePulls {
+    fn is_usual(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether nothing differs but how far they are.
+    #[must_use]
+    pub fn is_like(&self, other: &Self) -> bool {
+        self.n_ended == other.n_ended
+            && self.failed == other.failed
+            && self.running.keys().eq(other.running.keys())
+    }
 }
 
 /// Whether tasks can come to other devices of their node and model.

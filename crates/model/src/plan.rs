@@ -156,6 +156,9 @@ pub struct Fit {
     /// The number of tasks and nodes.
     #[serde(default, skip_serializing_if = "Gang::is_single")]
     pub gang: Gang,
+    /// Whether it runs in a container, which needs an engine on its node.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub in_container: bool,
     /// The nodes that lack something that it needs, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lacking_nodes: Vec<NodeLack>,
@@ -177,6 +180,7 @@ impl Fit {
             pool: request.pool.clone(),
             nodes: request.nodes.clone(),
             gang: request.gang,
+            in_container: request.container.is_some(),
             lacking_nodes: Vec::new(),
             at: Vec::new(),
         }
@@ -188,6 +192,7 @@ impl Fit {
         let is_there = |place: &Placement| place.node == node.name;
         self.pool.as_ref().is_none_or(|pool| *pool == node.pool)
             && self.nodes.as_ref().is_none_or(|nodes| nodes.allows(node))
+            && (!self.in_container || node.facts.engine.is_some())
             && !self.lacking_nodes.iter().any(|it| it.node == node.name)
             && (self.at.is_empty() || self.at.iter().any(is_there))
     }

@@ -334,6 +334,17 @@ pub enum Reason {
         /// waits for other nodes.
         held_since: Option<Timestamp>,
     },
+    /// It runs in a container, and no node has an engine for containers.
+    NoEngine,
+    /// A node pulls the image of its container.
+    ImagePull {
+        /// The node.
+        node: NodeName,
+        /// The image.
+        image: String,
+        /// How far it is, in the words of the engine.
+        progress: String,
+    },
     /// A process that gpool did not start uses a device that the job could use.
     UnmanagedProcess {
         /// The node.

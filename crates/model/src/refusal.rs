@@ -48,6 +48,8 @@ pub enum Refusal {
         /// Where the server looked for GPUs, and why it found none.
         why: String,
     },
+    /// The job runs in a container, and no node that it may use has an engine for containers.
+    NoEngine,
     /// The GPUs fit no node, even an empty one.
     ImpossibleGpus {
         /// The request.

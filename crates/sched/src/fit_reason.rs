@@ -215,6 +215,9 @@ fn nowhere(capacity: &Capacity<'_>, fit: &Fit) -> Option<Reason> {
     {
         return None;
     }
+    if fit.in_container && capacity.nodes.iter().all(|it| it.row.node.facts.engine.is_none()) {
+        return Some(Reason::NoEngine);
+    }
     if all().next().is_none()
         && let Some(reason) = left_out(capacity.nodes.iter().map(|node| &node.row.node), fit)
     {

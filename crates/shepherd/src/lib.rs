@@ -9,6 +9,7 @@
 
 mod activation;
 pub mod compat;
+pub mod container;
 mod context;
 pub mod environment;
 #[cfg(feature = "fuzzing")]

@@ -15,6 +15,8 @@ use gpool_sys::cgroup::Site;
 use gpool_sys::device_filter::DeviceFilter;
 use serde::{Deserialize, Serialize};
 
+use crate::container::TaskEngine;
+
 /// The first message to a shepherd.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launch {
@@ -52,6 +54,9 @@ pub struct Launch {
     /// How to pause the task's GPU work; `None` if stopping its processes is enough.
     #[serde(default)]
     pub pausing: Option<Checkpoints>,
+    /// What runs the task's container, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine: Option<TaskEngine>,
     /// The item and parameters of an array element.
     #[serde(default)]
     pub element: Option<Element>,
@@ -63,6 +68,15 @@ pub struct Launch {
     /// machine was booted; `None` if the task is not fenced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fence_at: Option<u64>,
+}
+
+impl Launch {
+    /// Whether the task has a container that its engine limits, and removes by name.
+    #[must_use]
+    pub fn has_named_container(&self) -> bool {
+        let engine = self.engine.as_ref().filter(|_| self.order.spec.container.is_some());
+        engine.is_some_and(TaskEngine::limits_by_flags)
+    }
 }
 
 /// The driver that frees the devices of a paused task by checkpoints.

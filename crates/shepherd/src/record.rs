@@ -55,6 +55,9 @@ pub struct Claimant {
     /// How long it does not use its devices before it counts as idle; `None` if it never does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_after: Option<Millis>,
+    /// The group of its user, if it has a container that the engine removes by name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container_gid: Option<u32>,
     /// Whether its shepherd can move it between devices of a real driver.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub can_move: bool,
@@ -222,6 +225,7 @@ impl Claimant {
             booked,
             sharer: None,
             idle_after: None,
+            container_gid: None,
             can_move: false,
         }
     }

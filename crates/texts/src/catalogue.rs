@@ -187,6 +187,11 @@ catalogue! {
         "--node or --not-node names a node that does not exist, or no node passes --node, \
          --not-node and --where together. The message lists the nodes and their labels. \
          --allow-unsatisfiable queues the job until such a node exists.";
+    NO_ENGINE = 419, EXIT_IMPOSSIBLE, 422, "no node runs containers",
+        "The job has --image, and no node that it may use has an engine for containers. gpool \
+         looks for podman, docker, apptainer and enroot when a node starts (container_engine in \
+         gpool.toml names another program). `gpool doctor` says what was found; \
+         --allow-unsatisfiable queues the job until a node has an engine.";
     NOT_PERMITTED = 501, EXIT_NOT_PERMITTED, 403, "not permitted",
         "You may see and change your own jobs. Other users' jobs, and settings of the cluster, are \
          for admins: root, and the user that runs the server. gpool identifies you by the user \

@@ -48,7 +48,10 @@ pub fn cause_words(cause: &EndCause) -> String {
         EndCause::NodeLacks(Lack::Path(path)) => {
             format!("{path} did not exist when it was about to start")
         }
-        EndCause::NodeLacks(Lack::Account(why)) => format!("it could not be started: {why}"),
+        EndCause::NodeLacks(Lack::Account(why) | Lack::Engine(why) | Lack::Image(why)) => {
+            format!("it could not be started: {why}")
+        }
+        EndCause::NodeLacks(Lack::Pull(image)) => format!("its node had to pull {image} first"),
         EndCause::DependencyFailed { job } => dependency(job),
         EndCause::TakenBack { why: TakenBack::Reclaim, beneficiary } => {
             format!("reclaimed for job {beneficiary}, because its project was over quota")

@@ -110,6 +110,11 @@ pub const KEYS: &[ConfigKey] = &[
         "true",
         "Whether jobs of root's server can open only their own GPUs, where the kernel supports it.",
     ),
+    example(
+        "container_engine",
+        "\"podman\"",
+        "Program that runs containers (--image), or none. Without it, the first one found.",
+    ),
     usual(
         "loan_deadline",
         "\"30s\"",

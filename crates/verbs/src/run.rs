@@ -293,6 +293,12 @@ impl Attached<'_> {
             );
             self.session.screen.note(&gpool_cli::render::safe::safe(&text));
         }
+        // Its node lacked something, or pulls its image.
+        let is_put_off =
+            matches!(job.state, JobState::Held | JobState::Waiting) && job.state != self.job.state;
+        if is_put_off && let Some(why) = waits(&job, &self.session.view()) {
+            self.session.screen.note(&why);
+        }
         self.job = job;
     }
 

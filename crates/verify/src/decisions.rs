@@ -256,6 +256,7 @@ fn check_placement(
         let lacking = &row.job.course.lacking_nodes;
         if !is_of(node.node, None, spec.nodes.as_deref())
             || lacking.iter().any(|it| it.node == placement.node)
+            || (spec.container.is_some() && node.node.facts.engine.is_none())
         {
             found.push(Violation::WrongNode { job, node: node_name() });
         }

@@ -28,6 +28,7 @@ pub(crate) fn fit_of(row: &JobRow) -> Fit {
             false => row.spec.nodes.clone(),
         },
         gang: row.spec.gang,
+        in_container: row.spec.container.is_some(),
         lacking_nodes: match is_parked {
             true => Vec::new(),
             false => row.job.course.lacking_nodes.clone(),

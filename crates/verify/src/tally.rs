@@ -340,9 +340,10 @@ pub(crate) fn is_of(node: &Node, pool: Option<&PoolName>, nodes: Option<&NodeFil
 }
 
 /// Whether work of a fit may be on a node: a paused job only where it is, another one only where
-/// nothing that it needs was missing.
+/// nothing that it needs is missing.
 pub(crate) fn is_at(node: &Node, fit: &Fit) -> bool {
-    fit.lacking_nodes.iter().all(|it| it.node != node.name)
+    (!fit.in_container || node.facts.engine.is_some())
+        && fit.lacking_nodes.iter().all(|it| it.node != node.name)
         && (fit.at.is_empty() || fit.at.iter().any(|place| place.node == node.name))
 }
 

@@ -62,6 +62,23 @@ pub struct JobCreate {
     /// not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub yields: Option<String>,
+    /// Image of the container that the job runs in, as the node's engine names it. Default: no
+    /// container.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// Files and directories of the node that the container sees: `"SOURCE:TARGET"`,
+    /// `"SOURCE:TARGET:ro"`. It always sees the job's working directory.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mounts: Vec<String>,
+    /// Working directory in the container. Default: the job's working directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workdir: Option<String>,
+    /// User in the container: a name or ID, with `:GROUP` if needed. Default: the job's user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container_user: Option<String>,
+    /// When a node pulls the image: `"missing"`, `"always"` or `"never"`. Default: `"missing"`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pull: Option<String>,
     /// CPU cores: `4`, `"0.5"`. Default: none reserved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<Quantity>,

@@ -26,6 +26,7 @@ pub mod check;
 mod check_gpus;
 pub mod checked;
 mod compat;
+mod container;
 pub mod cost;
 pub mod course;
 pub mod create;

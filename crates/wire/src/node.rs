@@ -33,6 +33,12 @@ pub struct Node {
     pub version: String,
     /// Operating system.
     pub system: String,
+    /// Engine that runs containers there, if any: `podman 5.4.2`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container_engine: Option<String>,
+    /// What is missing beside that engine, and what to do.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub container_remarks: Vec<String>,
     /// Name or IP address of the node for other machines, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
@@ -96,6 +102,8 @@ impl Node {
             silent_since: node.silent_since().map(Time),
             version: node.facts.version.clone(),
             system: node.facts.system.clone(),
+            container_engine: node.facts.engine.as_ref().map(ToString::to_string),
+            container_remarks: node.facts.engine.iter().flat_map(|it| it.remarks.clone()).collect(),
             address: Some(node.facts.address.clone()).filter(|address| !address.is_empty()),
             devices_from: node.facts.devices_from.clone(),
             drain: node.drain.as_ref().map(Drain::from),

@@ -37,8 +37,14 @@ fn of_nodes(reason: &Reason) -> Option<String> {
             format!("{need} needed {free} free of {most} of {slots} on {node}")
         }
         Reason::NodeLacks { lack: NodeLack { node, lack }, .. } => match lack {
-            Lack::Path(what) | Lack::Account(what) => format!("{node}: {what}"),
+            Lack::Path(what)
+            | Lack::Account(what)
+            | Lack::Engine(what)
+            | Lack::Image(what)
+            | Lack::Pull(what) => format!("{node}: {what}"),
         },
+        Reason::NoEngine => String::new(),
+        Reason::ImagePull { node, image, .. } => format!("{image} on {node}"),
         Reason::UnmanagedProcess { node, index, pid, user, .. } => {
             let user = user.as_deref().unwrap_or("unknown");
             format!("{node}[{index}] pid {pid} of {user}")

@@ -161,6 +161,8 @@ impl Control {
 
     /// Puts an edited job that has not started into the phase where it belongs.
     fn reconsider(&self, job: &mut Job, spec: &JobSpec) {
+        // The nodes may meet its needs now.
+        job.course.lacking_nodes.clear();
         let is_ready = !self.world.is_waiting(spec, job, self.now);
         let since = self.now;
         match job.phase {

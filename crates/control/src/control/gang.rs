@@ -6,7 +6,7 @@
 use gpool_model::agent::TaskEnd;
 use gpool_model::job::{EndCause, ExitStatus, StepEnd, StopCause, TaskCourse, Usage};
 use gpool_model::{
-    Allocation, AllocationState, Job, JobEnd, JobId, NodeLack, Outcome, Phase, Rare, TaskId,
+    Allocation, AllocationState, Job, JobEnd, JobId, Lack, NodeLack, Outcome, Phase, Rare, TaskId,
     Timestamp,
 };
 
@@ -185,7 +185,11 @@ impl Control {
             && !is_ended_by_somebody(&job.phase)
         {
             let node = job.phase.allocations()[decisive].node.clone();
-            return self.avoid(job.clone(), NodeLack { node, lack: lack.clone() });
+            let (job, lack) = (job.clone(), NodeLack { node, lack: lack.clone() });
+            return match lack.lack {
+                Lack::Pull(_) => self.await_image(job, lack),
+                _ => self.avoid(job, lack),
+            };
         }
         if cause.is_none() && outcome != Outcome::Succeeded {
             cause = Some(EndCause::TaskFailed { rank });

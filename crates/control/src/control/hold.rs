@@ -115,7 +115,7 @@ impl Control {
             job.course.release_at = at.filter(|at| *at > since);
             if job.course.release_at.is_none() {
                 job.course.admin_hold = None;
-                // What they lacked may be there now.
+                // The nodes may have it now.
                 job.course.lacking_nodes.clear();
                 job.phase =
                     if is_ready { Phase::Pending { since } } else { Phase::Waiting { since } };

@@ -50,6 +50,7 @@ impl Control {
             facts,
         };
         let has_joined = before.is_none();
+        let pulls = before.map(|before| before.facts.images.clone()).unwrap_or_default();
         if before.is_none_or(|before| *before != node) {
             let idle = before.map(|before| before.facts.idle.clone()).unwrap_or_default();
             let devices = before.map(|before| before.devices.clone()).unwrap_or_default();
@@ -64,6 +65,7 @@ impl Control {
             self.over_limit_changed(name, &devices);
             self.returns(name);
         }
+        self.pulls_changed(name, &pulls, is_new);
         if is_new {
             // No job starts there before the agent has reported its tasks.
             self.ask(name);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use gpool_model::node::ImagePulls;
 use gpool_model::{Caller, JobId, NodeName, Refusal, Reply, ReservationName};
 use gpool_sched::Workspace;
 use gpool_world::JobRow;
@@ -44,6 +45,7 @@ impl Control {
             let jobs = here.map(|task| task.job).collect();
             return Err(Refusal::NodeInUse { name: name.clone(), jobs, reservations });
         }
+        self.pulls_ended(name, &ImagePulls::default());
         // It refers to nodes by their rows.
         self.workspace = Workspace::default();
         self.sessions.forget(name);

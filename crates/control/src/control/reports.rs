@@ -383,7 +383,10 @@ impl Control {
         let job = self.job(task.job);
         let node = job.phase.allocations().first().map(|allocation| allocation.node.clone());
         match (&job.phase, node) {
-            (Phase::Starting { .. }, Some(node)) => self.avoid(job, NodeLack { node, lack }),
+            (Phase::Starting { .. }, Some(node)) => match lack {
+                Lack::Pull(_) => self.await_image(job, NodeLack { node, lack }),
+                lack => self.avoid(job, NodeLack { node, lack }),
+            },
             // The job was ordered to end before.
             _ => self.task_ended(task, &TaskEnd { cause: None, stopped: true, ..end.clone() }),
         }

@@ -4,7 +4,7 @@
 mod enforcement;
 pub mod service;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use clap::Args;
@@ -283,7 +283,30 @@ fn nodes(nodes: &[Node]) -> Vec<Probe> {
     if !gone.is_empty() {
         probes.push(less("nodes", format!("without an agent: {}", names(&gone))));
     }
+    probes.extend(containers(&here));
     probes
+}
+
+/// What runs containers on the nodes.
+fn containers(nodes: &[&Node]) -> Vec<Probe> {
+    let mut by_engine: BTreeMap<(&str, &[String]), Vec<&str>> = BTreeMap::new();
+    for node in nodes {
+        if let Some(engine) = &node.container_engine {
+            by_engine.entry((engine, &node.container_remarks)).or_default().push(&node.name);
+        }
+    }
+    if by_engine.is_empty() {
+        return vec![off("containers", "no node has podman, docker, apptainer or enroot")];
+    }
+    let probe = |((engine, remarks), names): (_, Vec<&str>)| -> Probe {
+        let remarks: &[String] = remarks;
+        let found = format!("{engine} on {}", names.join(", "));
+        match remarks {
+            [] => ok("containers", found),
+            remarks => less("containers", format!("{found}; {}", remarks.join("; "))),
+        }
+    };
+    by_engine.into_iter().map(probe).collect()
 }
 
 /// The jobs that run although no server answers.

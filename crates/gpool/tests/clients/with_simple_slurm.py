@@ -12,6 +12,9 @@ first = slurm.sbatch("echo name $SLURM_JOB_NAME")
 array = Slurm(array=range(2, 4), output="%A_%a.out", dependency={"afterok": first})
 second = array.sbatch("echo element " + Slurm.SLURM_ARRAY_TASK_ID)
 held = Slurm(job_name="held", hold=True).sbatch("true")
+# It reads only rows of single jobs: an array has one until its first element starts.
+while f"{second}_[" in subprocess.check_output(["squeue", "-h"], text=True):
+    time.sleep(0.1)
 queue = Slurm(job_name="x").squeue
 queue.update_squeue()
 print("queue", [job["NAME"] for job in queue.jobs.values() if int(job["JOBID"]) == held])

@@ -9,7 +9,8 @@ use rustix::process::Signal;
 
 use crate::harness::{Cluster, Ran, Running, skip, until_so};
 
-fn has(program: &str) -> bool {
+/// Whether a program is in `PATH`.
+pub fn has(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }

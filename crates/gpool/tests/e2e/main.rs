@@ -23,6 +23,7 @@ mod chosen;
 mod clients;
 mod clock;
 mod comfort;
+mod containers;
 mod crash;
 mod cut;
 mod demo;

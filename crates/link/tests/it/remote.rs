@@ -222,3 +222,21 @@ fn a_blob_is_fetched_until_the_server_answers() {
     assert_eq!(fetch("lost twice").unwrap(), b"lost twice");
     assert_eq!(fetch("missing").unwrap_err().kind(), io::ErrorKind::NotFound);
 }
+
+#[test]
+fn output_arrives_from_a_program_that_ends_before_it_reads_its_input() {
+    let ((mut program, near), (far, mut client)) =
+        (UnixStream::pair().unwrap(), UnixStream::pair().unwrap());
+    program.write_all(b"output").unwrap();
+    drop(program);
+    let input = Connection { stream: far, early: b"input".to_vec() };
+    let joined = std::thread::spawn(|| {
+        remote::join(Connection { stream: near, early: Vec::new() }, input).unwrap();
+    });
+    client.write_all(b"more input").unwrap();
+    let mut output = String::new();
+    client.read_to_string(&mut output).unwrap();
+    assert_eq!(output, "output");
+    drop(client);
+    joined.join().unwrap();
+}

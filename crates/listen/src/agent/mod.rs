@@ -38,7 +38,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
-use tokio::io::copy_bidirectional;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, copy, split};
 use tokio::net::UnixStream;
 use tokio::sync::watch;
 use tower::ServiceExt as _;
@@ -259,7 +259,7 @@ impl AgentRoutes {
             let mut upgraded = TokioIo::new(upgraded);
             tokio::select! {
                 // However it ends, both connections are closed with it.
-                _ = copy_bidirectional(&mut upgraded, &mut outside) => {}
+                () = carry(&mut upgraded, &mut outside) => {}
                 _ = end.wait_for(|end| *end) => {}
                 () = dismissed => {}
             }
@@ -317,7 +317,7 @@ impl AgentRoutes {
         tokio::spawn(async move {
             let Ok(upgraded) = upgrade.await else { return };
             let mut upgraded = TokioIo::new(upgraded);
-            let carried = copy_bidirectional(&mut upgraded, &mut outside);
+            let carried = carry(&mut upgraded, &mut outside);
             let answered = open.answer(HttpConnection::new(inside), service, end);
             tokio::select! {
                 // The bytes go on after an upgrade, so their end alone counts.
@@ -396,4 +396,19 @@ fn switching() -> Response<Body> {
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("upgrade"));
     response.headers_mut().insert(UPGRADE, HeaderValue::from_static(AGENT_UPGRADE));
     response
+}
+
+/// Carries bytes between two connections until both have ended. An error in one direction does not
+/// end the other: a program may end before it has read its input, and its output still counts.
+async fn carry(one: impl AsyncRead + AsyncWrite, other: impl AsyncRead + AsyncWrite) {
+    let ((mut from_one, mut to_one), (mut from_other, mut to_other)) = (split(one), split(other));
+    let there = async {
+        drop(copy(&mut from_one, &mut to_other).await);
+        drop(to_other.shutdown().await);
+    };
+    let back = async {
+        drop(copy(&mut from_other, &mut to_one).await);
+        drop(to_one.shutdown().await);
+    };
+    tokio::join!(there, back);
 }

@@ -82,6 +82,9 @@ pub struct Course {
     /// The nodes that it does not start on, because they lack something that it needs; by name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lacking_nodes: Vec<NodeLack>,
+    /// The node that pulls the image of its container, which it waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image_pull: Option<NodeLack>,
     /// The number of jobs that have joined it in this attempt or may still do so.
     #[serde(skip_serializing_if = "is_zero")]
     pub n_joiners: u32,
@@ -128,6 +131,7 @@ impl Usual for Course {
         xids: Vec::new(),
         tasks: Vec::new(),
         lacking_nodes: Vec::new(),
+        image_pull: None,
         n_joiners: 0,
         admin_hold: None,
     };

@@ -40,6 +40,8 @@ impl Reason {
             Self::Released { .. } => "released",
             Self::SetAside { .. } => "set_aside",
             Self::OverBudget { .. } => "over_budget",
+            Self::NoEngine => "no_container_engine",
+            Self::ImagePull { .. } => "image_pull",
             Self::NodeLacks { .. } => "node_lacks",
             Self::UnmanagedProcess { .. } => "unmanaged_process",
             Self::GpuUnhealthy { .. } => "gpu_unhealthy",

@@ -32,6 +32,7 @@ impl Refusal {
             Self::TooFewNodes { .. } => 416,
             Self::AboveUserCap { .. } => 417,
             Self::NoSuchNodes { .. } => 418,
+            Self::NoEngine => 419,
             Self::NotPermitted { .. } => 501,
             Self::PriorityTooHigh { .. } => 502,
             Self::CannotRunAs { .. } => 504,

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::array::spec::ArraySpec;
 use crate::compat::Compat;
+use crate::container::ContainerRequest;
 use crate::filter::NodeFilter;
 use crate::gang::Gang;
 use crate::gpu::GpuRequest;
@@ -61,6 +62,9 @@ pub struct JobRequest {
     /// Software that is activated before its program starts, in order.
     #[serde(skip_serializing_if = "Rare::is_usual")]
     pub activate: Rare<Vec<Activation>>,
+    /// The container that its program runs in; `None` means in none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub container: Option<Arc<ContainerRequest>>,
     /// GPUs of each task.
     pub gpus: GpuRequest,
     /// The GPU request as text, as the user wrote it.
@@ -181,6 +185,7 @@ impl Default for JobRequest {
             open_mode: None,
             pty: None,
             activate: Rare::default(),
+            container: None,
             gpus: GpuRequest::default(),
             gpus_written: Arc::from("0"),
             share_with: None,

@@ -129,14 +129,24 @@ impl Shepherd {
     fn group(&self) -> Result<Option<Group>, String> {
         let spec = &self.launch.order.spec;
         let limits = Limits {
-            memory: spec.memory.map(Bytes::get),
+            memory: self.memory_limit(),
             pids: self.launch.pids_max,
-            cpu_milli: spec.cpus.map(|cpus| cpus.get()),
+            cpu_milli: spec
+                .cpus
+                .map(|cpus| cpus.get())
+                .filter(|_| !self.launch.has_named_container()),
         };
         let (name, devices) = (claim_name(self.task()), self.launch.devices.as_ref());
         self.launch.site.group(&name, limits, devices).map_err(|error| {
             format!("can't keep the job from other GPUs: {error}; see isolate_gpus in gpool.toml")
         })
+    }
+
+    /// The most memory of the processes that the shepherd starts. A client of an engine may need
+    /// more than the job in its container.
+    fn memory_limit(&self) -> Option<u64> {
+        let memory = self.launch.order.spec.memory.map(Bytes::get);
+        memory.filter(|_| !self.launch.has_named_container())
     }
 
     /// Forks a further process of the task.
@@ -148,15 +158,15 @@ impl Shepherd {
         self.fork(self.tree.as_ref().and_then(Tree::group), fds, run)
     }
 
-    /// Forks a process. Returns its ID and the pipe on which it reports errors before its program
-    /// starts.
-    fn fork(
+    /// Forks a process, into a group if there is one. Returns its ID and the pipe on which it
+    /// reports errors before its program starts.
+    pub(super) fn fork(
         &self,
         group: Option<&Group>,
         fds: &Fds<'_>,
         run: impl Fn(&Setting<'_>) -> Infallible,
     ) -> Result<(u32, OwnedFd), String> {
-        let memory = self.launch.order.spec.memory.map(Bytes::get);
+        let memory = self.memory_limit();
         let limited = group.map(Group::limited).unwrap_or_default();
         let (told_read, told) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)
             .map_err(|error| format!("can't create a pipe: {error}"))?;

@@ -8,9 +8,11 @@ mod exec_session;
 pub(crate) mod files;
 mod forward;
 mod halt;
+mod in_container;
 mod keeper;
 mod launch;
 mod link;
+mod lookup;
 mod memory;
 pub(crate) mod metrics;
 pub(crate) mod output;
@@ -155,6 +157,7 @@ fn claim(
     claimant.sharer.clone_from(&order.sharer);
     claimant.idle_after = order.spec.shown_idle_after();
     claimant.can_move = order.spec.yields().is_none();
+    claimant.container_gid = launch.has_named_container().then_some(order.spec.owner.gid);
     Claim::take(layout, claimant)
 }
 
@@ -256,6 +259,8 @@ impl Shepherd {
                 Err(why) => not_started(why),
             },
         };
+        let mut end = end;
+        self.end_container(&mut end);
         fail::fail_point!("shepherd-ended");
         // Fails if the disk is full; the message to the agent matters more.
         let noted = self.claim.ended(&end);
@@ -464,9 +469,15 @@ impl Shepherd {
             self.begin_end(Why::StopOrder, self.launch.order.spec.grace, None);
         }
         let Some(tree) = &mut self.tree else { return true };
+        let mut is_cut_off = false;
         loop {
             match tree.reap() {
-                Reaped::Main(exit) => self.exit = Some(exit),
+                Reaped::Main(exit) => {
+                    self.exit = Some(exit);
+                    // Without its client, a container has no output and no exit code.
+                    is_cut_off = self.launch.order.spec.container.is_some()
+                        && matches!(exit, ExitStatus::Signal(_));
+                }
                 Reaped::Other(pid, exit) => {
                     self.client_streams.ended(pid, exit);
                     self.client_streams.step(&mut self.buffer);
@@ -479,7 +490,7 @@ impl Shepherd {
                 }
             }
         }
-        if self.sweeps() {
+        if is_cut_off || self.sweeps() {
             self.kill();
             self.sweep_again();
         }

@@ -20,6 +20,8 @@ use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 
+use super::in_container::{Container, container_of};
+use super::lookup::{DEFAULT_SEARCH, as_path, find, interpreter};
 use crate::activation;
 use crate::compat::with_task_id;
 use crate::environment::{fill_in, has_own_folder, names_job, output_file};
@@ -49,6 +51,8 @@ pub(super) struct Program {
     begin_anew: bool,
     /// The environments that must exist.
     activate: Vec<Activation>,
+    /// The container that it runs in.
+    container: Option<Container>,
 }
 
 /// A file that the user names.
@@ -109,11 +113,16 @@ impl Program {
         }
         if let Some(script) = &script {
             words.insert(0, script.to_string_lossy().into_owned());
+            // The kernel does not run a text file without this line, and engines have no fallback.
+            if spec.container.is_some() && interpreter(script).is_none() {
+                words.insert(0, "/bin/sh".to_owned());
+            }
         }
         let wrapped = activation::wrap(&spec.activate, &mut words);
+        let mut environment = activation::apply(&spec.activate, environment);
+        let container = container_of(launch, &mut environment, &mut words)?;
         let name = words.first().cloned().unwrap_or_default();
-        let script = script.filter(|_| !wrapped);
-        let environment = activation::apply(&spec.activate, environment);
+        let script = script.filter(|_| !wrapped && container.is_none());
         let search =
             environment.get(&b"PATH"[..]).cloned().unwrap_or_else(|| DEFAULT_SEARCH.into());
         let variable = |(mut name, value): (Vec<u8>, Vec<u8>)| {
@@ -147,7 +156,35 @@ impl Program {
                 Some(mode) => mode == OpenMode::Truncate,
             },
             activate: spec.activate.to_vec(),
+            container,
         })
+    }
+
+    pub(super) fn container(&self) -> Option<&Container> {
+        self.container.as_ref()
+    }
+
+    /// Prepares a program of the engine beside a task that has ended.
+    ///
+    /// # Errors
+    /// Fails with a message if a value holds a NUL.
+    pub(super) fn of_engine(&self, words: Vec<String>) -> Result<Self, String> {
+        let exec = Exec { command: words, ..Exec::default() };
+        let bare = Self {
+            name: String::new(),
+            script: None,
+            arguments: Vec::new(),
+            environment: self.environment.clone(),
+            search: self.search.clone(),
+            directory: c"/".to_owned(),
+            stdin: None,
+            stdout: None,
+            stderr: None,
+            begin_anew: false,
+            activate: Vec::new(),
+            container: None,
+        };
+        bare.for_exec(&exec)
     }
 
     /// Whether there is nothing to run, as in a task that only holds its place.
@@ -163,7 +200,14 @@ impl Program {
         let c_string = |bytes: Vec<u8>| {
             CString::new(bytes).map_err(|_| "it contains a NUL character".to_owned())
         };
-        let mut words = exec.command.clone();
+        let inside =
+            |it: &Container| it.engine.exec(&it.state_dir, it.task, exec, exec.pty.is_some());
+        let is_inside = self.container.is_some();
+        let mut words = match self.container.as_ref().map(inside) {
+            Some(Some(words)) => words,
+            Some(None) => return Err("this container engine can't run a further command".into()),
+            None => exec.command.clone(),
+        };
         activation::wrap(&self.activate, &mut words);
         let mut environment = self.environment.clone();
         for (name, value) in &exec.environment {
@@ -172,8 +216,8 @@ impl Program {
             environment.push(c_string(format!("{start}{value}").into_bytes())?);
         }
         let directory = match &exec.directory {
-            Some(directory) => c_string(directory.clone().into_bytes())?,
-            None => self.directory.clone(),
+            Some(directory) if !is_inside => c_string(directory.clone().into_bytes())?,
+            _ => self.directory.clone(),
         };
         Ok(Self {
             name: words.first().cloned().ok_or("the command is empty")?,
@@ -190,6 +234,7 @@ impl Program {
             stderr: None,
             begin_anew: false,
             activate: self.activate.clone(),
+            container: None,
         })
     }
 
@@ -379,8 +424,6 @@ impl Program {
     }
 }
 
-const DEFAULT_SEARCH: &str = "/usr/local/bin:/usr/bin:/bin";
-
 fn give_up_privileges(setting: &Setting<'_>) -> Result<(), String> {
     // When memory is short, the kernel should kill the job, not its shepherd.
     if let Ok(mut file) = File::options().write(true).open("/proc/self/oom_score_adj") {
@@ -436,54 +479,4 @@ fn open(file: &UserFile, what: &str, flags: OFlags) -> Result<OwnedFd, String> {
     let status = rustix::fs::fcntl_getfl(&file).map_err(|error| failed(&error))?;
     rustix::fs::fcntl_setfl(&file, status - OFlags::NONBLOCK).map_err(|error| failed(&error))?;
     Ok(file)
-}
-
-/// Finds a program as a shell does, relative to the working directory.
-fn find(name: &str, search: &[u8]) -> Result<PathBuf, String> {
-    use std::os::unix::ffi::OsStrExt;
-    let usable = |path: &Path| {
-        let about = std::fs::metadata(path)?;
-        if about.is_dir() {
-            return Err(io::Error::from(io::ErrorKind::IsADirectory));
-        }
-        rustix::fs::access(path, rustix::fs::Access::EXEC_OK).map_err(io::Error::from)
-    };
-    if name.contains('/') {
-        let path = PathBuf::from(name);
-        return match usable(&path) {
-            Ok(()) => Ok(path),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                Err(format!("there is no program {name}"))
-            }
-            Err(error) => Err(format!("can't run {name}: {error}")),
-        };
-    }
-    let mut unusable = None;
-    for folder in search.split(|byte| *byte == b':') {
-        let folder = if folder.is_empty() { b"." } else { folder };
-        let path = Path::new(std::ffi::OsStr::from_bytes(folder)).join(name);
-        match usable(&path) {
-            Ok(()) => return Ok(path),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => {
-                unusable.get_or_insert_with(|| format!("can't run {}: {error}", path.display()));
-            }
-        }
-    }
-    let search = String::from_utf8_lossy(search);
-    Err(unusable.unwrap_or_else(|| format!("there is no program {name} in PATH ({search})")))
-}
-
-fn as_path(path: &CStr) -> &Path {
-    use std::os::unix::ffi::OsStrExt;
-    Path::new(std::ffi::OsStr::from_bytes(path.to_bytes()))
-}
-
-/// The interpreter of a script, from its `#!` line.
-fn interpreter(path: &Path) -> Option<String> {
-    let mut start = [0; 256];
-    let length = io::Read::read(&mut File::open(path).ok()?, &mut start).ok()?;
-    let line = start[..length].split(|byte| *byte == b'\n').next()?.strip_prefix(b"#!")?;
-    let line = String::from_utf8_lossy(line);
-    line.trim_start().split([' ', '\t']).next().map(str::to_owned)
 }

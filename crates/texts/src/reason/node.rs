@@ -25,9 +25,19 @@ pub(super) const ABOUT: &[About] = &[
         "gpool gpus shows the fault; an admin must check the machine",
     ),
     about(
+        "image_pull",
+        "A node pulls the image of its container. The job holds no GPUs meanwhile.",
+        "wait; it starts once the node has the image",
+    ),
+    about(
         "maintenance_soon",
         "It would not end before a maintenance window of the node begins.",
         "with a shorter --time it may end before that",
+    ),
+    about(
+        "no_container_engine",
+        "It runs in a container (--image), and no node has an engine for containers.",
+        "install podman, docker, apptainer or enroot on a node, and restart its agent",
     ),
     about(
         "node_drained",
@@ -36,8 +46,8 @@ pub(super) const ABOUT: &[About] = &[
     ),
     about(
         "node_lacks",
-        "A node lacks something that it needs: its working directory, its environment, or an \
-         account for its user.",
+        "A node lacks something that it needs: its working directory, its environment, its image, \
+         or an account for its user.",
         "create it there, then gpool release JOB; or submit the job again with another one",
     ),
     about(
@@ -142,7 +152,7 @@ pub(super) fn explain(reason: &R) -> Option<Explanation> {
             );
             (text, vec![("node", json!(node)), ("gpus", json!(indexes)), ("why", json!(why))])
         }
-        _ => return told_of_choice(reason),
+        _ => return of_containers(reason).or_else(|| told_of_choice(reason)),
     })
 }
 
@@ -150,7 +160,10 @@ fn node_lacks(lack: &NodeLack, held_since: Option<Timestamp>) -> Explanation {
     let NodeLack { node, lack } = lack;
     let (what, path) = match lack {
         Lack::Path(path) => (format!("{path} does not exist on {node}"), Some(path)),
-        Lack::Account(why) => (format!("{node} can't run it: {why}"), None),
+        Lack::Account(why) | Lack::Engine(why) | Lack::Image(why) => {
+            (format!("{node} can't run it: {why}"), None)
+        }
+        Lack::Pull(image) => (format!("{node} pulls {image}"), None),
     };
     let text = match held_since {
         Some(_) => format!("It is held: {what}; gpool release tries again"),
@@ -158,6 +171,23 @@ fn node_lacks(lack: &NodeLack, held_since: Option<Timestamp>) -> Explanation {
     };
     let facts = [("since", json!(held_since.map(Time))), ("node", json!(node))];
     (text, facts.into_iter().chain(path.map(|path| ("path", json!(path)))).collect())
+}
+
+/// Reasons for the engines and images of nodes.
+fn of_containers(reason: &R) -> Option<Explanation> {
+    Some(match reason {
+        R::NoEngine => {
+            ("It needs a node that runs containers, and there is none".to_owned(), Vec::new())
+        }
+        R::ImagePull { node, image, progress } => {
+            let progress = Some(progress).filter(|it| !it.is_empty());
+            let shown = progress.map(|it| format!(" ({it})")).unwrap_or_default();
+            let facts =
+                vec![("node", json!(node)), ("image", json!(image)), ("progress", json!(progress))];
+            (format!("{node} pulls its image {image}{shown}"), facts)
+        }
+        _ => return None,
+    })
 }
 
 /// Reasons for nodes that the job's filter or a reservation excludes.

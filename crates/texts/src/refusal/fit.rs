@@ -52,6 +52,7 @@ pub(super) fn text(refusal: &Refusal) -> Option<Problem> {
             let problem = problem(format!("{what}: {}", gang_words(asked, *gang)));
             too_few_nodes(problem, asked, *gang, *able, *largest)
         }
+        Refusal::NoEngine => no_engine(problem("no node runs containers".to_owned())),
         Refusal::NoSuchPool { name, pools } => {
             let what = format!("there is no pool {:?}", name.as_str());
             no_such_pool(problem(what), name, pools)
@@ -82,6 +83,12 @@ pub(super) fn text(refusal: &Refusal) -> Option<Problem> {
         }
         _ => return None,
     })
+}
+
+fn no_engine(problem: Problem) -> Problem {
+    problem
+        .because("no node that the job may use has podman, docker, apptainer or enroot")
+        .try_this("gpool doctor   (what each node was found to have)")
 }
 
 fn too_few_nodes(

@@ -70,10 +70,7 @@ impl Moment<'_> {
                     && self.at(node, |_, after| after.is_occupied(None, *exclusive, false))
             }
             Reason::AgentUnreachable { node, .. } => self.is_unreachable(node),
-            Reason::NodeLacks { lack, held_since: None } => {
-                self.fit.lacking_nodes.contains(lack)
-                    && !self.before.nodes.values().any(|node| self.may_use(node))
-            }
+            Reason::NoEngine | Reason::NodeLacks { .. } => self.lacks_something(reason),
             Reason::OnlyInPool { pool, n_nodes } => {
                 let mut nodes = self.before.nodes.values();
                 let nobody = !nodes.any(|node| is_of(node.node, Some(pool), None));
@@ -89,6 +86,20 @@ impl Moment<'_> {
                 self.is_drained(node, *index, is_so)
             }
             // Reasons of single jobs and secondary reasons do not belong to a shape.
+            _ => false,
+        }
+    }
+
+    /// Whether nodes lack something besides capacity that the work needs.
+    fn lacks_something(&self, reason: &Reason) -> bool {
+        let mut nodes = self.before.nodes.values();
+        match reason {
+            Reason::NoEngine => {
+                self.fit.in_container && nodes.all(|node| node.node.facts.engine.is_none())
+            }
+            Reason::NodeLacks { lack, held_since: None } => {
+                self.fit.lacking_nodes.contains(lack) && !nodes.any(|node| self.may_use(node))
+            }
             _ => false,
         }
     }

@@ -4,7 +4,7 @@ use gpool_model::enforcement::Enforcement;
 use gpool_model::{Compat, GpuRequest, NodeRule, Refusal, Share, ShareWith, hostlist, parse};
 
 use crate::problem::Problem;
-use crate::{array, check, course, exits, gang, notify};
+use crate::{array, check, container, course, exits, gang, notify};
 
 type CheckedText = Result<String, String>;
 
@@ -45,6 +45,29 @@ pub(super) fn gpu_memory(text: &str) -> CheckedText {
             let bytes = parse::bytes(text).map_err(|error| error.to_string())?;
             not_zero(text, bytes.is_zero(), "leave --gpu-memory out for whole GPUs")
         }
+    }
+}
+
+/// Checks the name of an image.
+pub(super) fn image(text: &str) -> CheckedText {
+    of_container(container::image(text).map(drop), text)
+}
+
+/// Checks a mount of a container.
+pub(super) fn mount(text: &str) -> CheckedText {
+    of_container(container::mount(text).map(drop), text)
+}
+
+/// Checks a path that must be absolute.
+pub(super) fn absolute(text: &str) -> CheckedText {
+    of_container(check::checked_directory(text).map(drop), text)
+}
+
+fn of_container(checked: Result<(), Refusal>, text: &str) -> CheckedText {
+    match checked {
+        Ok(()) => Ok(text.to_owned()),
+        Err(Refusal::Invalid { why, .. }) => Err(why),
+        Err(refusal) => Err(Problem::from(&refusal).detail),
     }
 }
 

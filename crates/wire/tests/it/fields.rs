@@ -51,6 +51,11 @@ fn samples() -> Map<String, Value> {
         "open_mode": "append",
         "pty": {"rows": 24, "columns": 80},
         "activate": [{"venv": "/v"}],
+        "image": "ubuntu:24.04",
+        "mounts": ["/data:/data:ro"],
+        "workdir": "/work",
+        "container_user": "1000:1000",
+        "pull": "never",
         "setup": {"run": "uv sync"},
         "after": ["ok:1"],
         "after_one": ["end:2"],
@@ -126,6 +131,9 @@ fn a_shown_request_can_be_submitted() {
         let mut request = JobCreate { command: vec!["a".to_owned()], ..JobCreate::default() };
         if key == "max_parallel" || key == "max_fails" {
             request.array = Some("0-9".to_owned());
+        }
+        if ["mounts", "workdir", "container_user", "pull"].contains(&&*key) {
+            request.image = Some("tool:1".to_owned());
         }
         request.gpus = Some("a100:1".to_owned());
         request.time = Some("9h".into());

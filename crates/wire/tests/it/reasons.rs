@@ -269,6 +269,15 @@ fn reasons() -> Vec<(Reason, &'static str)> {
             },
             "It is held: /e/x does not exist on lab7; gpool release tries again",
         ),
+        (Reason::NoEngine, "It needs a node that runs containers, and there is none"),
+        (
+            Reason::ImagePull {
+                node: node.clone(),
+                image: text("tool:1"),
+                progress: text("Copying blob 3"),
+            },
+            "lab7 pulls its image tool:1 (Copying blob 3)",
+        ),
         (
             Reason::NodeLacks {
                 lack: NodeLack { node: node.clone(), lack: Lack::Account(text("no account ana")) },

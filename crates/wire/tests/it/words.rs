@@ -154,6 +154,7 @@ fn refusals() -> Vec<Refusal> {
         },
         Refusal::Internal { why: text("a thread ended") },
         Refusal::ShuttingDown,
+        Refusal::NoEngine,
     ];
     for refusal in &all {
         match refusal {
@@ -163,6 +164,7 @@ fn refusals() -> Vec<Refusal> {
             | Refusal::NodeInUse { .. }
             | Refusal::NoGpus { .. }
             | Refusal::ImpossibleGpus { .. }
+            | Refusal::NoEngine
             | Refusal::ImpossibleResource { .. }
             | Refusal::NotPermitted { .. }
             | Refusal::HeldByAdmin { .. }

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use gpool_model::{
-    Attempt, Course, Dependency, DependencyKind, Job, JobId, JobSpec, Life, Millis, Phase, Reason,
-    Timestamp,
+    Attempt, Course, Dependency, DependencyKind, Job, JobId, JobSpec, Lack, Life, Millis, NodeLack,
+    Phase, Reason, Timestamp,
 };
 
 use crate::row::JobRow;
@@ -78,7 +78,17 @@ impl World {
             life.begin.max(course.begin).filter(|at| *at > now).map(|at| Reason::BeginTime { at });
         let backoff = course.backoff_until.filter(|until| *until > now);
         let backoff = backoff.map(|until| Reason::BackoffAfterFailure { until, attempt });
+        let pull = course.image_pull.as_ref().and_then(|it| self.image_pull(it));
+        let backoff = backoff.into_iter().chain(pull);
         unmet.into_iter().chain(others).chain(one.flatten()).chain(begin).chain(backoff)
+    }
+
+    fn image_pull(&self, lack: &NodeLack) -> Option<Reason> {
+        let NodeLack { node, lack: Lack::Pull(image) } = lack else { return None };
+        let pulls = self.node(node).map(|row| &row.node.facts.images);
+        let progress = pulls.and_then(|pulls| pulls.running.get(image));
+        let progress = progress.cloned().unwrap_or_default();
+        Some(Reason::ImagePull { node: node.clone(), image: image.clone(), progress })
     }
 
     /// Returns the earliest start that follows from dependencies on jobs that have started.

@@ -1,10 +1,12 @@
 //! Fields for the program and name of the job, and for array elements.
 
+use gpool_model::container::PullPolicy;
+
 use super::super::Values::{Checked, Many, OneOf};
 use super::super::{Field, Flag, Group, heading, validate};
 use super::{field, join};
 use crate::create::{Origin, ScriptText};
-use crate::{check, compat, launch, notify};
+use crate::{check, compat, container, launch, notify};
 
 /// The program and name of the job, and array elements.
 pub(super) static PROGRAM: &[Field] = &[
@@ -169,6 +171,96 @@ pub(super) static PROGRAM: &[Field] = &[
             shown.activate = spec.activate.iter().map(launch::Activate::from).collect();
         }),
         ..field!("activate", activate)
+    },
+    Field {
+        flag: Some(
+            Flag::value(
+                "image",
+                "IMAGE",
+                Checked(validate::image),
+                "Run in a container of this image (implies --clean-env)",
+            )
+            .under(heading::PROGRAM),
+        ),
+        apply: |job, request| {
+            request.container = container::request(job)?;
+            Ok(())
+        },
+        label: Some("image"),
+        is_private: true,
+        show: Some(|spec, _, shown| {
+            shown.image = spec.container.as_ref().map(|it| it.image.clone());
+        }),
+        ..field!("image", image)
+    },
+    Field {
+        flag: Some(
+            Flag::value(
+                "mount",
+                "SOURCE:TARGET[:ro]",
+                Many(validate::mount),
+                "File or folder that the container sees; the working directory always is",
+            )
+            .under(heading::PROGRAM),
+        ),
+        label: Some("mounts"),
+        is_private: true,
+        show: Some(|spec, _, shown| {
+            let mounts = spec.container.iter().flat_map(|it| &it.mounts);
+            shown.mounts = mounts.map(ToString::to_string).collect();
+        }),
+        ..field!("mounts", mounts)
+    },
+    Field {
+        flag: Some(
+            Flag::value(
+                "workdir",
+                "DIR",
+                Checked(validate::absolute),
+                "Working directory in the container (default: that of the job)",
+            )
+            .under(heading::PROGRAM),
+        ),
+        label: Some("workdir"),
+        is_private: true,
+        show: Some(|spec, _, shown| {
+            shown.workdir = spec.container.as_ref().and_then(|it| it.workdir.clone());
+        }),
+        ..field!("workdir", workdir)
+    },
+    Field {
+        flag: Some(
+            Flag::value(
+                "container-user",
+                "USER",
+                Checked(validate::filled),
+                "User in the container: USER or USER:GROUP (default: the user of the job)",
+            )
+            .under(heading::PROGRAM),
+        ),
+        label: Some("container user"),
+        show: Some(|spec, _, shown| {
+            shown.container_user = spec.container.as_ref().and_then(|it| it.user.clone());
+        }),
+        ..field!("container_user", container_user)
+    },
+    Field {
+        flag: Some(
+            Flag::value(
+                "pull",
+                "WHEN",
+                OneOf(PullPolicy::NAMES),
+                "When a node pulls the image (default: missing)",
+            )
+            .under(heading::PROGRAM),
+        ),
+        label: Some("pull"),
+        show: Some(|spec, _, shown| {
+            let pull = spec.container.as_ref().map(|it| it.pull);
+            let chosen = pull.filter(|it| *it != PullPolicy::default());
+            shown.pull = chosen.map(|it| it.as_str().to_owned());
+        }),
+        ..field!("pull", pull)
     },
     field!("setup", setup),
     Field {

@@ -1,0 +1,54 @@
+"""A registry of one image, read-only: serves an OCI layout by the distribution protocol.
+
+Usage: registry.py LAYOUT GATE. Prints its port. Layers are sent once the file GATE exists.
+"""
+
+import http.server
+import json
+import sys
+import time
+from pathlib import Path
+
+layout, gate = Path(sys.argv[1]), Path(sys.argv[2])
+manifest = json.loads((layout / "index.json").read_text())["manifests"][0]
+
+
+class Registry(http.server.BaseHTTPRequestHandler):
+    def do_HEAD(self):
+        self.answer(False)
+
+    def do_GET(self):
+        self.answer(True)
+
+    def answer(self, with_body):
+        kind, _, name = self.path.rpartition("/")
+        if self.path.rstrip("/") == "/v2":
+            return self.send(b"{}", "application/json", with_body)
+        if kind == "/v2/tool/manifests":
+            digest, form = manifest["digest"], manifest["mediaType"]
+        elif kind == "/v2/tool/blobs":
+            digest, form = name, "application/octet-stream"
+            while with_body and not gate.exists():
+                time.sleep(0.05)
+        else:
+            return self.send_error(404)
+        body = (layout / "blobs" / digest.replace(":", "/")).read_bytes()
+        self.send(body, form, with_body, digest)
+
+    def send(self, body, form, with_body, digest=None):
+        self.send_response(200)
+        self.send_header("Content-Type", form)
+        self.send_header("Content-Length", str(len(body)))
+        if digest:
+            self.send_header("Docker-Content-Digest", digest)
+        self.end_headers()
+        if with_body:
+            self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Registry)
+print(server.server_address[1], flush=True)
+server.serve_forever()
