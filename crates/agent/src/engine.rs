@@ -203,7 +203,7 @@ impl Images {
         engine: &FoundEngine,
         (task, owner): (TaskId, Owner),
         request: &Arc<ContainerRequest>,
-        inputs: InputSender,
+        inputs: &InputSender,
     ) {
         let (images, engine, request) = (self.clone(), engine.for_task(vec![]), request.clone());
         let answers = inputs.clone();

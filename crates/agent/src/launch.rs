@@ -7,7 +7,7 @@ use std::sync::Arc;
 use gpool_model::agent::{Report, TaskOrder};
 use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::job::{BlobId, EndCause, JobSpec};
-use gpool_model::{ArrayValues, Lack, Slot};
+use gpool_model::{Lack, Slot};
 use gpool_node::converge::{self, Seats};
 
 use crate::assignments::{Assignment, limits_of};
@@ -19,7 +19,7 @@ use crate::runner::Runner;
 use crate::task_state::TaskLocation;
 use gpool_shepherd::container::TaskEngine;
 use gpool_shepherd::layout::claim_name;
-use gpool_shepherd::message::{DeviceMemory, Element, GpuMemory, Launch, ToShepherd, line};
+use gpool_shepherd::message::{DeviceMemory, GpuMemory, Launch, ToShepherd, line};
 
 impl Runner {
     /// Acts on a task with a loan of device memory.
@@ -97,7 +97,7 @@ impl Runner {
         let why = match self.parts.containers.engine.get() {
             Some(Ok(engine)) => {
                 let job = (task, spec.owner.clone());
-                let sender = self.parts.sender.clone();
+                let sender = &self.parts.sender;
                 return self.parts.containers.images.check(engine, job, request, sender);
             }
             Some(Err(why)) => why.clone(),

@@ -265,8 +265,8 @@ pub fn join(one: Connection, other: Connection) -> io::Result<()> {
 }
 
 /// Carries bytes from one connection to another until the first has ended. If the second takes no
-/// more, the rest is dropped: with unread bytes, the kernel would reset the connection, and lose the
-/// bytes on their way back.
+/// more, the rest is dropped: with unread bytes, the kernel would reset the connection, and lose
+/// the bytes on their way back.
 fn carry_one_way(mut from: UnixStream, early: &[u8], mut to: UnixStream) {
     let carried = to.write_all(early).and_then(|()| io::copy(&mut from, &mut to));
     drop(to.shutdown(Shutdown::Write));

@@ -108,10 +108,26 @@ pub enum Lack {
 
 /// A node, and what it lacks that a job needs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(from = "StoredLack")]
 pub struct NodeLack {
     /// The node.
     pub node: NodeName,
     /// What it lacks.
-    #[serde(flatten)]
     pub lack: Lack,
+}
+
+/// The same as stored: before there were other lacks, with a path.
+#[derive(Deserialize)]
+struct StoredLack {
+    node: NodeName,
+    #[serde(default)]
+    lack: Option<Lack>,
+    #[serde(default)]
+    path: String,
+}
+
+impl From<StoredLack> for NodeLack {
+    fn from(StoredLack { node, lack, path }: StoredLack) -> Self {
+        Self { node, lack: lack.unwrap_or(Lack::Path(path)) }
+    }
 }

@@ -17,7 +17,7 @@ impl Control {
         self.put_job(job);
     }
 
-    /// Lets jobs go on if a node no longer pulls their image. `before` are the pulls that were known.
+    /// Lets jobs go on if a node no longer pulls their image; `before` are the earlier pulls.
     pub(crate) fn pulls_changed(&mut self, name: &NodeName, before: &ImagePulls, is_new: bool) {
         let now = self.world.node(name).map(|row| row.node.facts.images.clone());
         let now = now.unwrap_or_default();
