@@ -2,12 +2,14 @@
 //! which are pulled before a task holds devices. All its commands run as the user of the job,
 //! since users may have images of their own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use gpool_model::container::{ContainerRequest, Engine, EngineKind};
 use gpool_model::id::{JobId, TaskId};
@@ -19,6 +21,12 @@ use gpool_sys::user;
 
 use crate::input::{InputSender, ThreadInput};
 
+/// The most pulls at once.
+const PULLS_MOST: usize = 4;
+/// The most images that wait to be pulled, and the most whose failure is known.
+const QUEUE_MOST: usize = 256;
+/// The longest time that a pull may take.
+const PULL_LIMIT: Duration = Duration::from_secs(3600);
 /// The longest text of a pull that is shown, in characters.
 const SHOWN_MAX: usize = 200;
 /// Folders in which distributions put podman's init.
@@ -158,8 +166,19 @@ pub(crate) struct Images(Arc<Mutex<Known>>);
 #[derive(Default)]
 struct Known {
     pulls: ImagePulls,
+    /// Pulls that wait for others to end.
+    queue: VecDeque<Pull>,
+    n_workers: usize,
     /// The image that was pulled for the next run of a job.
     pulled: BTreeMap<JobId, String>,
+}
+
+/// A pull to carry out.
+struct Pull {
+    engine: TaskEngine,
+    owner: Owner,
+    job: JobId,
+    image: String,
 }
 
 impl FoundEngine {
@@ -209,11 +228,13 @@ impl Images {
         let answers = inputs.clone();
         let look = move || {
             let lack = images.lack(&engine, (task, &owner), &request);
-            let pulls = matches!(lack, Some(Lack::Pull(_)));
-            answers.send(ThreadInput::Image { task, lack });
-            if pulls {
-                images.pull(&engine, &owner, task, &request.image);
-            }
+            let pull = match lack {
+                Some(Lack::Pull(image)) => Pull { engine, owner, job: task.job, image },
+                lack => return answers.send(ThreadInput::Image { task, lack }),
+            };
+            let lack = images.enqueue(pull);
+            answers.send(ThreadInput::Image { task, lack: Some(lack) });
+            images.work();
         };
         if let Err(error) = thread::Builder::new().name("image".to_owned()).spawn(look) {
             let lack = Some(Lack::Image(format!("can't start a thread: {error}")));
@@ -248,47 +269,99 @@ impl Images {
         })
     }
 
-    /// Pulls an image unless that is under way.
-    fn pull(&self, engine: &TaskEngine, owner: &Owner, task: TaskId, image: &str) {
+    /// Puts a pull into the queue unless it is there or under way; returns the answer for its task.
+    fn enqueue(&self, pull: Pull) -> Lack {
+        let (mut known, image) = (self.lock(), pull.image.clone());
+        if !known.pulls.running.contains_key(&image) {
+            if known.queue.len() >= QUEUE_MOST {
+                return Lack::Image(format!("it has {QUEUE_MOST} other images to pull"));
+            }
+            known.pulls.failed.remove(&image);
+            known.pulls.running.insert(image.clone(), "waits for other pulls".to_owned());
+            known.queue.push_back(pull);
+        }
+        Lack::Pull(image)
+    }
+
+    /// Pulls images until the queue is empty, unless enough threads do.
+    fn work(&self) {
         {
             let mut known = self.lock();
-            if known.pulls.running.contains_key(image) {
+            if known.n_workers >= PULLS_MOST {
                 return;
             }
-            known.pulls.failed.remove(image);
-            known.pulls.running.insert(image.to_owned(), String::new());
+            known.n_workers += 1;
         }
-        tracing::info!(image, job = %task.job, "pulling an image");
+        loop {
+            let next = {
+                let mut known = self.lock();
+                let next = known.queue.pop_front();
+                known.n_workers -= usize::from(next.is_none());
+                next
+            };
+            match next {
+                Some(pull) => self.pull(&pull),
+                None => return,
+            }
+        }
+    }
+
+    fn pull(&self, Pull { engine, owner, job, image }: &Pull) {
+        tracing::info!(image, %job, "pulling an image");
+        self.lock().pulls.running.insert(image.clone(), String::new());
         let ended = run_pull(&mut as_user(&engine.pull(image), owner), |line| {
-            self.lock().pulls.running.insert(image.to_owned(), line.to_owned());
+            self.lock().pulls.running.insert(image.clone(), line.to_owned());
         });
         let mut known = self.lock();
         known.pulls.running.remove(image);
         known.pulls.n_ended += 1;
         match ended {
-            Ok(()) => drop(known.pulled.insert(task.job, image.to_owned())),
+            Ok(()) => drop(known.pulled.insert(*job, image.clone())),
             Err(why) => {
                 tracing::warn!(image, why, "an image could not be pulled");
-                let why = format!("it can't pull {image}: {why}");
-                known.pulls.failed.insert(image.to_owned(), why);
+                if known.pulls.failed.len() >= QUEUE_MOST {
+                    // A job that waits for it tries again.
+                    known.pulls.failed.pop_first();
+                }
+                known.pulls.failed.insert(image.clone(), format!("it can't pull {image}: {why}"));
             }
         }
     }
 }
 
-/// Runs the pull, and passes each line on that it prints.
+/// Runs the pull, and passes each line of its output on.
 fn run_pull(command: &mut Command, mut on_line: impl FnMut(&str)) -> Result<(), String> {
     let spawned = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
     let mut child = spawned.map_err(|error| error.to_string())?;
-    let mut last = String::new();
-    if let Some(output) = child.stderr.take() {
-        // Progress bars return to the start of their line.
-        for part in BufReader::new(output).split(b'\n').map_while(Result::ok) {
-            let text = String::from_utf8_lossy(&part);
-            let line = text.rsplit('\r').find(|it| !it.trim().is_empty()).unwrap_or("").trim();
-            if !line.is_empty() {
-                last = line.chars().filter(|c| !c.is_control()).take(SHOWN_MAX).collect();
-                on_line(&last);
+    let output = child.stderr.take();
+    let (sender, lines) = channel();
+    let read = move || {
+        for part in BufReader::new(output?).split(b'\n').map_while(Result::ok) {
+            sender.send(part).ok()?;
+        }
+        Some(())
+    };
+    if let Err(error) = thread::Builder::new().name("pull".to_owned()).spawn(read) {
+        drop(child.kill());
+        on_line(&error.to_string());
+    }
+    let (give_up, mut last) = (Instant::now() + PULL_LIMIT, String::new());
+    loop {
+        match lines.recv_timeout(give_up.saturating_duration_since(Instant::now())) {
+            Ok(line) => {
+                // Progress bars return to the start of their line.
+                let text = String::from_utf8_lossy(&line);
+                let line = text.rsplit('\r').find(|it| !it.trim().is_empty()).unwrap_or("").trim();
+                if !line.is_empty() {
+                    last = line.chars().filter(|c| !c.is_control()).take(SHOWN_MAX).collect();
+                    on_line(&last);
+                }
+            }
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => {
+                drop(child.kill());
+                drop(child.wait());
+                return Err("it took longer than an hour".to_owned());
             }
         }
     }

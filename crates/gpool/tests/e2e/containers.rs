@@ -193,6 +193,25 @@ fn containers_end_with_their_jobs_and_outlive_agents() {
     assert_eq!(lab.cluster.until_ended(&cut).run.signal, Some(9));
     assert_eq!(lab.containers(), "");
 
+    // A pause stops the processes in the container; afterwards they go on where they were.
+    let line = "while [ ! -e stop ]; do echo x >> count; sleep 0.02; done";
+    let paused = lab.cluster.submit(image(line));
+    let work = lab.cluster.work();
+    let size = || std::fs::metadata(work.join("count")).map_or(0, |it| it.len());
+    until_so("it writes", || size() > 3);
+    lab.cluster.gpool(["pause", &paused]).ok();
+    lab.cluster.until_is(&paused, "paused");
+    let before = size();
+    for _ in 0..3 {
+        let other = lab.cluster.sh(&["--gpus", "1"], "sleep 0.1");
+        assert_eq!(lab.cluster.until_ended(&other).run.exit_code, Some(0));
+    }
+    assert_eq!(size(), before);
+    lab.cluster.gpool(["resume", &paused]).ok();
+    until_so("it writes again", || size() > before);
+    std::fs::write(work.join("stop"), "").unwrap();
+    assert_eq!(lab.cluster.until_ended(&paused).run.exit_code, Some(0));
+
     // The server with its agent dies; the next one takes the job over.
     let gate = Gate::new(&lab.cluster, "work/gate");
     let line = waits_at(&gate);

@@ -94,7 +94,8 @@ impl Shepherd {
             false => program.run(setting),
         })?;
         fail::fail_point!("shepherd-forked");
-        self.tree = Some(Tree::new(group, pid));
+        let engine = self.launch.engine.as_ref().filter(|_| self.launch.has_named_container());
+        self.tree = Some(Tree::new(group, pid, engine.map(|engine| engine.kind)));
         self.setup = Some((told, pid, Vec::new()));
         self.program = Some(program);
         Ok(())

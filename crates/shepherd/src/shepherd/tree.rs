@@ -5,6 +5,7 @@ use gpool_sys::cgroup::Group;
 use gpool_sys::{clock, pidfd, proc, usage};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 
+use gpool_model::container::EngineKind;
 use gpool_model::job::{ExitStatus, Usage};
 use gpool_model::{Bytes, Millis};
 
@@ -28,6 +29,8 @@ pub(super) struct Tree {
     pub aside: Option<u32>,
     /// A signal to send once the program is started.
     early_signal: Option<i32>,
+    /// The engine that has put the program into control groups of its own.
+    engine: Option<EngineKind>,
 }
 
 /// The result of reaping a child.
@@ -43,8 +46,9 @@ pub(super) enum Reaped {
 }
 
 impl Tree {
-    pub(super) fn new(group: Option<Group>, main: u32) -> Self {
+    pub(super) fn new(group: Option<Group>, main: u32, engine: Option<EngineKind>) -> Self {
         Self {
+            engine,
             group,
             main: i32::try_from(main).ok().and_then(Pid::from_raw),
             aside: None,
@@ -208,7 +212,11 @@ impl Tree {
 
     /// Stops every process, new ones included; returns `false` if that took too long.
     pub(super) fn freeze(&self) -> bool {
-        if let Some(group) = self.group.as_ref().filter(|group| group.can_freeze()) {
+        if self.engine == Some(EngineKind::Docker) {
+            // They are below the daemon.
+            return false;
+        }
+        if let Some(group) = self.freezer() {
             return group.freeze(FREEZE);
         }
         let give_up = clock::boot_ms().saturating_add(FREEZE_MS);
@@ -227,9 +235,14 @@ impl Tree {
         false
     }
 
+    /// The control group that stops all of them at once.
+    fn freezer(&self) -> Option<&Group> {
+        self.group.as_ref().filter(|group| group.can_freeze() && self.engine.is_none())
+    }
+
     /// Lets every stopped process go on.
     pub(super) fn thaw(&self) {
-        match self.group.as_ref().filter(|group| group.can_freeze()) {
+        match self.freezer() {
             Some(group) => group.thaw(),
             None => self.signal_all(Signal::CONT),
         }
