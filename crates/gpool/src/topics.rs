@@ -72,8 +72,7 @@ Ctrl-\\ and then d detaches from a terminal, and the job keeps running.
 --uv               environment of the uv project in the job's folder
 --venv FOLDER      Python virtual environment
 --module A,B       environment modules, loaded on the node of the job
---image IMAGE      container of podman, docker, apptainer or enroot; --mount adds
-                   folders, and the working directory is always there
+--image IMAGE      container of podman, docker, apptainer or enroot
 --setup COMMAND    command that prepares the job before it waits: --uv --setup
                    'uv sync'
 
