@@ -46,8 +46,7 @@ pub(super) const ABOUT: &[About] = &[
     ),
     about(
         "node_lacks",
-        "A node lacks something that it needs: its working directory, its environment, its image, \
-         or an account for its user.",
+        "A node lacks its working directory, its environment, its image or an account for its user.",
         "create it there, then gpool release JOB; or submit the job again with another one",
     ),
     about(
