@@ -23,7 +23,7 @@ use crate::input::{InputSender, ThreadInput};
 
 /// The most pulls at once.
 const PULLS_MOST: usize = 4;
-/// The most images that wait to be pulled, and the most whose failure is known.
+/// The most images that wait to be pulled, and the most known failures.
 const QUEUE_MOST: usize = 256;
 /// The longest time that a pull may take.
 const PULL_LIMIT: Duration = Duration::from_secs(3600);

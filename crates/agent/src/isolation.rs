@@ -18,7 +18,7 @@ const NVIDIA: u32 = 195;
 /// `/dev/nvidiactl`.
 const OF_ALL: [u32; 2] = [254, 255];
 
-/// Whether tasks can be kept from other GPUs.
+/// Whether tasks can be isolated from other GPUs.
 pub(crate) fn probe(is_wanted: bool, site: &Site) -> Result<(), String> {
     match is_wanted {
         true => site.can_filter_devices(),
