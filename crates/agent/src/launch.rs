@@ -256,7 +256,7 @@ impl Runner {
 /// nothing of it has run, and the user can release it when the file is back.
 fn no_file(error: &io::Error) -> EndCause {
     match error.kind() {
-        io::ErrorKind::NotFound => EndCause::NodeLacks(Lack::Path(error.to_string())),
+        io::ErrorKind::NotFound => EndCause::NodeLacks(Lack::Stored(error.to_string())),
         _ => {
             let why = format!("can't read its environment or script: {error}");
             EndCause::LaunchFailed { why }

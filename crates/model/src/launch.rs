@@ -96,6 +96,8 @@ impl fmt::Display for Activation {
 pub enum Lack {
     /// This path does not exist there.
     Path(String),
+    /// This file of the server does not exist, so no node can have it.
+    Stored(String),
     /// There is no account for the job's user; the sentence is for people, with the way out.
     Account(String),
     /// There is no engine that could run the job's container; the sentence says why.

@@ -127,7 +127,7 @@ async fn miss(handle: &CoreHandle, missing: HashSet<BlobId>) -> Result<(), Refus
         let Some(node) = handle.info().nodes.first().cloned() else { break };
         let path = handle.blobs().path(blob).display().to_string();
         let command =
-            Command::HoldMissing { jobs, missing: NodeLack { node, lack: Lack::Path(path) } };
+            Command::HoldMissing { jobs, missing: NodeLack { node, lack: Lack::Stored(path) } };
         handle.command(admin.clone(), command).await?;
     }
     *handle.shared.lacking.lock().unwrap_or_else(PoisonError::into_inner) = lacking;

@@ -45,7 +45,7 @@ pub fn cause_words(cause: &EndCause) -> String {
         EndCause::Deadline => "it could not end before its deadline".to_owned(),
         EndCause::Cancelled { by } => format!("cancelled by {by}"),
         EndCause::LaunchFailed { why } => format!("it could not be started: {why}"),
-        EndCause::NodeLacks(Lack::Path(path)) => {
+        EndCause::NodeLacks(Lack::Path(path) | Lack::Stored(path)) => {
             format!("{path} did not exist when it was about to start")
         }
         EndCause::NodeLacks(Lack::Account(why) | Lack::Engine(why) | Lack::Image(why)) => {

@@ -141,7 +141,7 @@ fn a_script_is_run_by_its_interpreter_or_by_the_shell() {
     assert!(why.contains("the interpreter /no/such/interpreter of"), "{why}");
     // The server holds such a job; it can be released once the file is back.
     let cause = node.finish(&script(4, "missing")).cause;
-    assert!(matches!(cause, Some(EndCause::NodeLacks(Lack::Path(_)))), "{cause:?}");
+    assert!(matches!(cause, Some(EndCause::NodeLacks(Lack::Stored(_)))), "{cause:?}");
 }
 
 #[test]

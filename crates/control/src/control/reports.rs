@@ -408,7 +408,8 @@ impl Control {
         let id = job.id;
         self.put_job(job);
         let row = self.world.job(id).expect("it was just put there");
-        if !Admission::new(&self.world).could_run(row) {
+        let is_nowhere = matches!(lack.lack, Lack::Stored(_));
+        if is_nowhere || !Admission::new(&self.world).could_run(row) {
             let mut job = self.job(id);
             job.course.lacking_nodes.clear();
             job.phase = Phase::Held { by: Holder::User, since, missing: Some(lack) };

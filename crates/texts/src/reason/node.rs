@@ -159,6 +159,9 @@ fn node_lacks(lack: &NodeLack, held_since: Option<Timestamp>) -> Explanation {
     let NodeLack { node, lack } = lack;
     let (what, path) = match lack {
         Lack::Path(path) => (format!("{path} does not exist on {node}"), Some(path)),
+        Lack::Stored(path) => {
+            (format!("{path} of the server, which it needs, does not exist"), Some(path))
+        }
         Lack::Account(why) | Lack::Engine(why) | Lack::Image(why) => {
             (format!("{node} can't run it: {why}"), None)
         }
