@@ -22,7 +22,7 @@ use crate::accounts::UserRule;
 use crate::config::AgentConfig;
 use crate::devices::{Devices, Samples};
 use crate::enforcement::Shim;
-use crate::engine::Containers;
+use crate::images::Containers;
 use crate::isolation::Isolation;
 use crate::recent::RecentValues;
 use crate::runner::Runner;

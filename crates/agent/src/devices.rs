@@ -30,9 +30,9 @@ use crate::assignments::{
 use crate::config::AgentConfig;
 use crate::division;
 use crate::enforcement::{Shim, enforced};
-use crate::engine::Containers;
 use crate::facts::{self, now};
 use crate::idle::{accumulate_samples, activities, idle_tasks, same};
+use crate::images::Containers;
 use crate::input::{Division, InputSender, Move, ThreadInput};
 use crate::job_files::JobFiles;
 use crate::recent::RecentValues;

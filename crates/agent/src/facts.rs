@@ -64,7 +64,7 @@ pub(crate) struct Notable {
     pub returning: Vec<TaskId>,
     pub remap: Remap,
     pub moves: Remap,
-    pub engine: Option<Engine>,
+    pub engine: Result<Option<Engine>, String>,
     pub images: ImagePulls,
 }
 
@@ -84,7 +84,8 @@ pub(crate) fn node_facts(devices_from: String, address: String, notable: Notable
         devices_from,
         address,
         system: format!("{name}, Linux {}", kernel.trim()),
-        engine: notable.engine,
+        engine_fault: notable.engine.as_ref().err().cloned().unwrap_or_default(),
+        engine: notable.engine.unwrap_or_default(),
         images: notable.images,
         idle: notable.idle,
         stalled: notable.stalled,

@@ -19,6 +19,7 @@ mod engine;
 mod facts;
 mod grow;
 mod idle;
+mod images;
 mod input;
 mod isolation;
 mod job_files;

@@ -1,4 +1,4 @@
-//! Containers of jobs: what a user asks for, and the engine of a node that runs them.
+//! Containers of jobs: the request of a user, and the engine of a node.
 
 use std::fmt;
 use std::str::FromStr;
@@ -113,7 +113,7 @@ pub enum EngineKind {
 }
 
 impl EngineKind {
-    /// All engines, in the order in which a node looks for them.
+    /// All engines, in the order of the search.
     pub const ALL: [Self; 4] = [Self::Podman, Self::Docker, Self::Apptainer, Self::Enroot];
 
     /// The name of its program.
@@ -135,7 +135,7 @@ pub struct Engine {
     pub kind: EngineKind,
     /// Its version, for people.
     pub version: String,
-    /// What is missing beside it, for people, with what to do.
+    /// Missing parts, for people, with the remedy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
 }

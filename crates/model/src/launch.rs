@@ -90,7 +90,7 @@ impl fmt::Display for Activation {
     }
 }
 
-/// What a node lacks that a job needs; found by its agent before the program starts.
+/// A need of a job that a node does not meet; found by its agent before the program starts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lack {
@@ -108,13 +108,13 @@ pub enum Lack {
     Pull(String),
 }
 
-/// A node, and what it lacks that a job needs.
+/// A need of a job, and the node that does not meet it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(from = "StoredLack")]
 pub struct NodeLack {
     /// The node.
     pub node: NodeName,
-    /// What it lacks.
+    /// The need.
     pub lack: Lack,
 }
 

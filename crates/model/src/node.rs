@@ -281,6 +281,9 @@ pub struct NodeFacts {
     /// What runs containers there; `None` if nothing does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<Engine>,
+    /// Why the engine that an admin chose can't be used; empty otherwise.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub engine_fault: String,
     /// The images that it pulls, or could not pull.
     #[serde(default, skip_serializing_if = "ImagePulls::is_usual")]
     pub images: ImagePulls,

@@ -328,7 +328,7 @@ pub enum Reason {
     },
     /// A node lacks something that the job needs, such as its working directory.
     NodeLacks {
-        /// The node and what it lacks.
+        /// The node and the need.
         lack: NodeLack,
         /// Since when the job is held for it, because no other node can run it. `None` if the job
         /// waits for other nodes.

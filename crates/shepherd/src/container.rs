@@ -1,4 +1,4 @@
-//! The command lines by which engines run a job's program in a container. Pure.
+//! The command lines of container engines for the programs of jobs. Pure.
 //!
 //! The engine's client is the job's program as its shepherd sees it: its output, exit code and
 //! signals are those of the job. Podman, Apptainer and Enroot run the container as processes below
@@ -32,7 +32,7 @@ pub struct TaskEngine {
     pub device_words: Vec<String>,
 }
 
-/// What a container needs to know of its task, beside the command.
+/// The task of a container, without its command.
 pub struct ContainerTask<'a> {
     pub order: &'a TaskOrder,
     pub request: &'a ContainerRequest,
@@ -60,8 +60,8 @@ const OF_MACHINE: &[&str] = &[
     "_",
 ];
 
-/// The label that names the task of a container.
-pub const LABEL: &str = "gpool.task";
+/// The label with the task of a container.
+const LABEL: &str = "gpool.task";
 
 /// The name of a task's container.
 #[must_use]
@@ -115,12 +115,12 @@ impl TaskEngine {
         flag("--label", format!("{LABEL}={}", order.task()));
         // Tasks of a gang find each other by the addresses of their nodes.
         flag("--network", "host".to_owned());
-        // Programs of machine learning share memory between their processes.
-        flag("--ipc", "host".to_owned());
         flag("--pull", "never".to_owned());
         // The shepherd keeps the output.
         flag("--log-driver", "none".to_owned());
         flag("--workdir", request.workdir.clone().unwrap_or_else(|| spec.directory.clone()));
+        // Programs of machine learning share more memory than the 64 MB of an engine.
+        flag("--volume", "/dev/shm:/dev/shm".to_owned());
         for mount in mounts(task) {
             flag("--volume", mount);
         }
@@ -137,7 +137,7 @@ impl TaskEngine {
         match &request.user {
             Some(user) => flag("--user", user.clone()),
             None if self.kind == EngineKind::Podman && spec.owner.uid != 0 => {
-                // The engine runs as the job's user, who is the same inside.
+                // The job's user runs the engine, and has the same ID inside.
                 flag("--userns", "keep-id".to_owned());
             }
             None => flag("--user", format!("{}:{}", spec.owner.uid, spec.owner.gid)),
@@ -201,28 +201,21 @@ impl TaskEngine {
         line.extend(["/bin/sh", "-c", enter, workdir].map(str::to_owned));
     }
 
-    /// The words that run a further command in a task's container; `None` if the engine can't, and
-    /// the command gets a container of its own.
+    /// The words that run a further command in a container; `None` if the engine can't.
     #[must_use]
-    pub fn exec(
-        &self,
-        state_dir: &Path,
-        task: TaskId,
-        exec: &Exec,
-        has_terminal: bool,
-    ) -> Option<Vec<String>> {
+    pub fn exec(&self, container: &str, exec: &Exec) -> Option<Vec<String>> {
         if !self.limits_by_flags() {
             return None;
         }
-        let mut line = vec![self.program.clone(), "exec".to_owned(), "--interactive".to_owned()];
-        line.extend(has_terminal.then(|| "--tty".to_owned()));
+        let mut line = self.line(&["exec", "--interactive"]);
+        line.extend(exec.pty.map(|_| "--tty".to_owned()));
         for (name, _) in &exec.environment {
             line.extend(["--env".to_owned(), name.clone()]);
         }
         if let Some(directory) = &exec.directory {
             line.extend(["--workdir".to_owned(), directory.clone()]);
         }
-        line.push(name(state_dir, task));
+        line.push(container.to_owned());
         line.extend(exec.command.iter().cloned());
         Some(line)
     }
@@ -230,32 +223,29 @@ impl TaskEngine {
     /// The words that print whether a container that has ended was killed for lack of memory.
     #[must_use]
     pub fn ask_oom(&self, container: &str) -> Vec<String> {
-        ["inspect", "--format", "{{.State.OOMKilled}}", container]
-            .into_iter()
-            .fold(vec![self.program.clone()], with)
+        self.line(&["inspect", "--format", "{{.State.OOMKilled}}", container])
     }
 
-    /// The words that end and remove a container; none if there is nothing to remove.
+    /// The words that end and remove a container; `None` if the engine keeps none.
     #[must_use]
     pub fn remove(&self, container: &str) -> Option<Vec<String>> {
-        let words = ["rm", "--force", "--volumes", container];
-        self.limits_by_flags().then(|| words.into_iter().fold(vec![self.program.clone()], with))
+        self.limits_by_flags().then(|| self.line(&["rm", "--force", "--volumes", container]))
     }
 
     /// The words that succeed if the engine has an image; `None` if it finds images by itself.
     #[must_use]
     pub fn ask_image(&self, image: &str) -> Option<Vec<String>> {
         let words = ["image", "inspect", "--format", "{{.Id}}", image];
-        self.limits_by_flags().then(|| words.into_iter().fold(vec![self.program.clone()], with))
+        self.limits_by_flags().then(|| self.line(&words))
     }
 
     /// The words that pull an image.
     #[must_use]
     pub fn pull(&self, image: &str) -> Vec<String> {
-        ["pull", image].into_iter().fold(vec![self.program.clone()], with)
+        self.line(&["pull", image])
     }
 
-    /// Whether the engine pulls an image before a run with this policy, if it has it or not.
+    /// Whether gpool has the engine pull an image before a run.
     #[must_use]
     pub fn must_pull(&self, policy: PullPolicy, has_image: bool) -> bool {
         self.limits_by_flags()
@@ -265,11 +255,10 @@ impl TaskEngine {
                 PullPolicy::Never => false,
             }
     }
-}
 
-fn with(mut line: Vec<String>, word: &str) -> Vec<String> {
-    line.push(word.to_owned());
-    line
+    fn line(&self, words: &[&str]) -> Vec<String> {
+        [&*self.program].iter().chain(words).map(|word| (*word).to_owned()).collect()
+    }
 }
 
 /// The name of a variable, if a container gets it.
@@ -279,7 +268,7 @@ fn of_container(name: &[u8]) -> Option<String> {
 }
 
 /// The mounts of a container: those of the user, the working directory unless the user mounts
-/// something there, and what gpool's variables name.
+/// something there, and the paths in gpool's variables.
 fn mounts(task: &ContainerTask<'_>) -> Vec<String> {
     let (request, directory) = (task.request, &task.order.spec.directory);
     let of_user = request.mounts.iter().map(|mount| {

@@ -36,7 +36,7 @@ pub struct Node {
     /// Engine that runs containers there, if any: `podman 5.4.2`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container_engine: Option<String>,
-    /// What is missing beside that engine, and what to do.
+    /// Missing parts of that engine, with the remedy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub container_remarks: Vec<String>,
     /// Name or IP address of the node for other machines, if known.
@@ -103,7 +103,7 @@ impl Node {
             version: node.facts.version.clone(),
             system: node.facts.system.clone(),
             container_engine: node.facts.engine.as_ref().map(ToString::to_string),
-            container_remarks: node.facts.engine.iter().flat_map(|it| it.remarks.clone()).collect(),
+            container_remarks: container_remarks(node),
             address: Some(node.facts.address.clone()).filter(|address| !address.is_empty()),
             devices_from: node.facts.devices_from.clone(),
             drain: node.drain.as_ref().map(Drain::from),
@@ -120,4 +120,10 @@ impl Node {
             tasks_used: in_use.booked.get(&ResourceKind::Tasks),
         }
     }
+}
+
+/// Missing parts of a node's engine, or why it can't be used.
+fn container_remarks(node: &gpool_model::Node) -> Vec<String> {
+    let fault = Some(&node.facts.engine_fault).filter(|it| !it.is_empty());
+    node.facts.engine.iter().flat_map(|it| &it.remarks).chain(fault).cloned().collect()
 }

@@ -287,23 +287,19 @@ fn nodes(nodes: &[Node]) -> Vec<Probe> {
     probes
 }
 
-/// What runs containers on the nodes.
+/// The engines of the nodes for containers.
 fn containers(nodes: &[&Node]) -> Vec<Probe> {
     let mut by_engine: BTreeMap<(&str, &[String]), Vec<&str>> = BTreeMap::new();
     for node in nodes {
-        if let Some(engine) = &node.container_engine {
-            by_engine.entry((engine, &node.container_remarks)).or_default().push(&node.name);
-        }
+        let engine = node.container_engine.as_deref().unwrap_or("none");
+        by_engine.entry((engine, &node.container_remarks)).or_default().push(&node.name);
     }
-    if by_engine.is_empty() {
-        return vec![off("containers", "no node has podman, docker, apptainer or enroot")];
-    }
-    let probe = |((engine, remarks), names): (_, Vec<&str>)| -> Probe {
-        let remarks: &[String] = remarks;
+    let probe = |((engine, remarks), names): ((&str, &[String]), Vec<&str>)| {
         let found = format!("{engine} on {}", names.join(", "));
-        match remarks {
-            [] => ok("containers", found),
-            remarks => less("containers", format!("{found}; {}", remarks.join("; "))),
+        match (engine, remarks) {
+            ("none", []) => off("containers", found),
+            (_, []) => ok("containers", found),
+            (_, remarks) => less("containers", format!("{found}; {}", remarks.join("; "))),
         }
     };
     by_engine.into_iter().map(probe).collect()

@@ -278,6 +278,12 @@ fn without_an_engine_an_image_is_refused() {
     cluster.variables = vec![("GPOOL_CONFIG".to_owned(), settings.display().to_string())];
     cluster.up();
     cluster.gpool(["submit", "--image", "x", "--", "true"]).refused(4, &["GP0419"]);
+    // A program that is no engine is named.
+    std::fs::write(cluster.path("gpool.toml"), "container_engine = \"/bin/true\"\n").unwrap();
+    cluster.down(&[]);
+    cluster.up();
+    let doctor = || cluster.gpool(["doctor"]).out;
+    until_so("the node says why", || doctor().contains("/bin/true --version names none of"));
     cluster.gpool(["submit", "--mount", "/a:/b", "--", "true"]).refused(2, &["needs an image"]);
     cluster
         .gpool(["submit", "--image", "x", "--mount", "a", "--", "true"])

@@ -3,11 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use gpool_model::agent::TaskEnd;
-use gpool_model::id::TaskId;
 use gpool_model::job::{EndCause, ExitStatus};
 use gpool_sys::pidfd;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -24,8 +23,6 @@ use crate::message::Launch;
 pub(super) struct Container {
     pub engine: TaskEngine,
     pub name: String,
-    pub state_dir: PathBuf,
-    pub task: TaskId,
 }
 
 /// Puts the words of the engine before those of a program that runs in a container.
@@ -49,12 +46,7 @@ pub(super) fn container_of(
         has_terminal: order.spec.pty.is_some(),
     };
     *words = engine.run(&task, variables, std::mem::take(words));
-    Ok(Some(Container {
-        name: container::name(&launch.state_dir, order.task()),
-        state_dir: launch.state_dir.clone(),
-        task: order.task(),
-        engine,
-    }))
+    Ok(Some(Container { name: container::name(&launch.state_dir, order.task()), engine }))
 }
 
 /// How long a command of the engine may take.
@@ -79,7 +71,7 @@ impl Shepherd {
         drop(self.ask_engine(removal));
     }
 
-    /// Runs a command of the engine as the job's user; returns what it printed if it succeeded.
+    /// Runs a command of the engine as the job's user; returns its output if it succeeded.
     fn ask_engine(&self, words: Vec<String>) -> Option<String> {
         let program = self.program.as_ref()?.of_engine(words).ok()?;
         let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).ok()?;

@@ -475,8 +475,8 @@ impl Shepherd {
                 Reaped::Main(exit) => {
                     self.exit = Some(exit);
                     // Without its client, a container has no output and no exit code.
-                    is_cut_off = self.launch.order.spec.container.is_some()
-                        && matches!(exit, ExitStatus::Signal(_));
+                    is_cut_off =
+                        matches!(exit, ExitStatus::Signal(_)) && self.launch.has_named_container();
                 }
                 Reaped::Other(pid, exit) => {
                     self.client_streams.ended(pid, exit);

@@ -113,10 +113,6 @@ impl Program {
         }
         if let Some(script) = &script {
             words.insert(0, script.to_string_lossy().into_owned());
-            // The kernel does not run a text file without this line, and engines have no fallback.
-            if spec.container.is_some() && interpreter(script).is_none() {
-                words.insert(0, "/bin/sh".to_owned());
-            }
         }
         let wrapped = activation::wrap(&spec.activate, &mut words);
         let mut environment = activation::apply(&spec.activate, environment);
@@ -164,27 +160,12 @@ impl Program {
         self.container.as_ref()
     }
 
-    /// Prepares a program of the engine beside a task that has ended.
+    /// Prepares a command of the engine, after the end of the task.
     ///
     /// # Errors
     /// Fails with a message if a value holds a NUL.
     pub(super) fn of_engine(&self, words: Vec<String>) -> Result<Self, String> {
-        let exec = Exec { command: words, ..Exec::default() };
-        let bare = Self {
-            name: String::new(),
-            script: None,
-            arguments: Vec::new(),
-            environment: self.environment.clone(),
-            search: self.search.clone(),
-            directory: c"/".to_owned(),
-            stdin: None,
-            stdout: None,
-            stderr: None,
-            begin_anew: false,
-            activate: Vec::new(),
-            container: None,
-        };
-        bare.for_exec(&exec)
+        self.beside(words, self.environment.clone(), c"/".to_owned())
     }
 
     /// Whether there is nothing to run, as in a task that only holds its place.
@@ -195,37 +176,36 @@ impl Program {
     /// Prepares a further program with the same setting, but without the task's files.
     ///
     /// # Errors
-    /// Fails with a message if a value holds a NUL.
+    /// Fails with a message if a value holds a NUL, or if the engine of its container can't run it.
     pub(super) fn for_exec(&self, exec: &Exec) -> Result<Self, String> {
-        let c_string = |bytes: Vec<u8>| {
-            CString::new(bytes).map_err(|_| "it contains a NUL character".to_owned())
-        };
-        let inside =
-            |it: &Container| it.engine.exec(&it.state_dir, it.task, exec, exec.pty.is_some());
-        let is_inside = self.container.is_some();
-        let mut words = match self.container.as_ref().map(inside) {
-            Some(Some(words)) => words,
-            Some(None) => return Err("this container engine can't run a further command".into()),
-            None => exec.command.clone(),
-        };
-        activation::wrap(&self.activate, &mut words);
         let mut environment = self.environment.clone();
         for (name, value) in &exec.environment {
             let start = format!("{name}=");
             environment.retain(|entry| !entry.as_bytes().starts_with(start.as_bytes()));
-            environment.push(c_string(format!("{start}{value}").into_bytes())?);
+            environment.push(c_string_of(format!("{start}{value}"))?);
         }
-        let directory = match &exec.directory {
-            Some(directory) if !is_inside => c_string(directory.clone().into_bytes())?,
-            _ => self.directory.clone(),
-        };
+        if let Some(Container { engine, name }) = &self.container {
+            let words = engine.exec(name, exec);
+            let words = words.ok_or("this container engine can't run a further command")?;
+            return self.beside(words, environment, self.directory.clone());
+        }
+        let mut words = exec.command.clone();
+        activation::wrap(&self.activate, &mut words);
+        let directory = exec.directory.clone().map(c_string_of).transpose()?;
+        let directory = directory.unwrap_or_else(|| self.directory.clone());
+        self.beside(words, environment, directory)
+    }
+
+    fn beside(
+        &self,
+        words: Vec<String>,
+        environment: Vec<CString>,
+        directory: CString,
+    ) -> Result<Self, String> {
         Ok(Self {
             name: words.first().cloned().ok_or("the command is empty")?,
             script: None,
-            arguments: words
-                .into_iter()
-                .map(|word| c_string(word.into_bytes()))
-                .collect::<Result<_, _>>()?,
+            arguments: words.into_iter().map(c_string_of).collect::<Result<_, _>>()?,
             environment,
             search: self.search.clone(),
             directory,
@@ -422,6 +402,10 @@ impl Program {
             _ => format!("can't run {shown}: {error}"),
         }
     }
+}
+
+fn c_string_of(text: String) -> Result<CString, String> {
+    CString::new(text).map_err(|_| "it contains a NUL character".to_owned())
 }
 
 fn give_up_privileges(setting: &Setting<'_>) -> Result<(), String> {
