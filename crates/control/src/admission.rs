@@ -252,7 +252,7 @@ impl<'a> Admission<'a> {
         if unknown.is_empty() && !allowed.is_empty() {
             return Ok(());
         }
-        let of_node = |row: &NodeRow| (row.node.name.clone(), label::texts(&row.node.labels));
+        let of_node = |row: &NodeRow| (row.node.name.clone(), label::texts(&row.node.all_labels()));
         let there = self.world.nodes_by_name().map(|(_, row)| of_node(row));
         let there = there.take(THERE_MAX).collect();
         Err(Refusal::NoSuchNodes { nodes: Arc::clone(chosen), unknown, there })

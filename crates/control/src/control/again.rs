@@ -85,9 +85,13 @@ impl Control {
         let covers = |retry: &&Retry| retry.covers(end.outcome, end.cause.as_ref(), end.exit);
         let covered = retry.filter(covers);
         // The failure of a node uses no retry of the user.
+        let of_lost_node = life.on_node_lost == OnNodeLost::Requeue;
         let runs_elsewhere = match end.cause {
-            Some(EndCause::Rebooted) => covered.is_some() || life.requeue == Some(true),
-            Some(EndCause::NodeLost) => life.on_node_lost == OnNodeLost::Requeue,
+            // Whether a machine is back before its lease is over makes no difference.
+            Some(EndCause::Rebooted) => {
+                covered.is_some() || of_lost_node || life.requeue == Some(true)
+            }
+            Some(EndCause::NodeLost) => of_lost_node,
             _ => false,
         };
         if runs_elsewhere && course.n_node_failures < Course::NODE_FAILURES_MOST {
