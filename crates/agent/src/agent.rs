@@ -28,6 +28,7 @@ use crate::recent::RecentValues;
 use crate::runner::Runner;
 use crate::shared_facts::SharedFacts;
 use crate::shares::Shares;
+use crate::topology::FoundPlace;
 use crate::wake::Waker;
 use crate::{devices, enforcement, input, isolation, listener, runner, telemetry};
 use gpool_shepherd::layout::Layout;
@@ -121,6 +122,7 @@ impl Agent {
         let containers = Containers::search(config.container_engine.clone());
         let about = devices::About {
             containers: containers.clone(),
+            place: FoundPlace::search(),
             samples: Arc::clone(&samples),
             recent: recent.clone(),
             filter,
@@ -200,8 +202,23 @@ fn prepare_process() -> Result<(), StartError> {
 }
 
 fn say_hello(config: &AgentConfig, incarnation: &Incarnation, server: &dyn ServerLink) {
-    let (node, version) = (config.node.clone(), gpool_protocol::VERSION);
-    server.send(&ToServer::Hello(Hello { version, node, incarnation: incarnation.clone() }));
+    server.send(&ToServer::Hello(Hello {
+        version: protocol_version(),
+        release: env!("CARGO_PKG_VERSION").to_owned(),
+        node: config.node.clone(),
+        incarnation: incarnation.clone(),
+    }));
+}
+
+/// The version of this agent, or the one that a test asks for.
+fn protocol_version() -> u32 {
+    let point = "agent-protocol-version";
+    // Without failpoints nothing else names it.
+    let _ = point;
+    fail::fail_point!(point, |version: Option<String>| {
+        version.and_then(|it| it.parse().ok()).unwrap_or(gpool_protocol::VERSION)
+    });
+    gpool_protocol::VERSION
 }
 
 fn make_folders(layout: &Layout) -> Result<(), StartError> {

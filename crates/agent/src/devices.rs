@@ -38,6 +38,7 @@ use crate::job_files::JobFiles;
 use crate::recent::RecentValues;
 use crate::remap::Probed;
 use crate::shared_facts::{SharedFacts, note};
+use crate::topology::FoundPlace;
 use gpool_shepherd::layout::Layout;
 use gpool_shepherd::message::Checkpoints;
 
@@ -92,6 +93,8 @@ struct Asker {
     monitor: Option<Monitor>,
     /// The driver, or the reason why there are no devices.
     from: String,
+    /// The NVLink domain of the devices.
+    nvlink: Option<String>,
     address: String,
     devices: Vec<Device>,
     /// The devices and the notable tasks, as last reported.
@@ -131,6 +134,7 @@ pub(crate) struct About {
     /// The folder of control groups that the driver could limit, or why there is none.
     pub groups: Result<PathBuf, String>,
     pub containers: Containers,
+    pub place: FoundPlace,
     pub server: Arc<dyn ServerLink>,
     /// Has telemetry sent at once.
     pub push: Sender<()>,
@@ -163,6 +167,7 @@ impl Devices {
         let asker = Asker {
             monitor,
             from,
+            nvlink: None,
             address: config.address.clone(),
             devices: Vec::new(),
             reported: None,
@@ -320,6 +325,7 @@ impl Asker {
         match monitor.inventory(INVENTORY) {
             Ok(inventory) => {
                 self.from = inventory.driver;
+                self.nvlink = inventory.nvlink;
                 if !inventory.silent.is_empty() {
                     let silent = inventory.silent.len();
                     self.from = format!("{} ({silent} more do not answer)", self.from);
@@ -480,7 +486,9 @@ impl Asker {
         let idle = idle_tasks(&mut self.watch, &owners, &|task| seen.is_gated(task), now());
         let (stalled, returning) = (seen.stalled(), seen.returning());
         let (engine, images) = self.about.containers.facts();
-        let tasks = facts::Notable { idle, stalled, returning, remap, moves, engine, images };
+        let labels = self.about.place.labels(self.nvlink.as_deref());
+        let tasks =
+            facts::Notable { idle, stalled, returning, remap, moves, engine, images, labels };
         let is_same = |it: &(Vec<Device>, _)| same(&it.0, &self.devices) && it.1 == tasks;
         let is_new = self.reported_at.elapsed() < ANNOUNCE;
         let is_known = is_new || self.is_heard.load(Ordering::Relaxed);

@@ -2,9 +2,11 @@
 
 use gpool_model::container::Engine;
 use gpool_model::id::TaskId;
+use gpool_model::label::Labels;
 use gpool_model::node::{IdleTask, ImagePulls, NodeFacts, Remap, StalledTask};
 use gpool_model::resource::{ResourceKind, Resources};
-use gpool_model::unit::{Bytes, MilliCpu, Timestamp};
+use gpool_model::unit::{Bytes, MilliCpu, Millis, Timestamp};
+use gpool_protocol::AgentProcess;
 use gpool_sys::clock;
 
 use crate::config::AgentConfig;
@@ -56,6 +58,17 @@ pub fn memory(meminfo: &str) -> Bytes {
     Bytes::new(1024).checked_mul(kibibytes.unwrap_or(0)).unwrap_or(Bytes::MAX)
 }
 
+/// This process.
+pub(crate) fn agent_process() -> AgentProcess {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages: u64 = statm.split(' ').nth(1).and_then(|n| n.parse().ok()).unwrap_or(0);
+    AgentProcess {
+        clock: now(),
+        cpu: Millis::new(clock::process_cpu_ms()),
+        memory: Bytes::new(pages.saturating_mul(rustix::param::page_size() as u64)),
+    }
+}
+
 /// Tasks of the node that are reported with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Notable {
@@ -66,6 +79,7 @@ pub(crate) struct Notable {
     pub moves: Remap,
     pub engine: Result<Option<Engine>, String>,
     pub images: ImagePulls,
+    pub labels: Labels,
 }
 
 /// The time, as reports have it.
@@ -87,6 +101,7 @@ pub(crate) fn node_facts(devices_from: String, address: String, notable: Notable
         engine_fault: notable.engine.as_ref().err().cloned().unwrap_or_default(),
         engine: notable.engine.unwrap_or_default(),
         images: notable.images,
+        found_labels: notable.labels,
         idle: notable.idle,
         stalled: notable.stalled,
         returning: notable.returning,

@@ -7,6 +7,7 @@ use gpool_node::converge;
 use gpool_protocol::{Telemetry, ToServer};
 use gpool_sys::clock;
 
+use crate::facts;
 use crate::runner::Runner;
 use gpool_shepherd::message::ToShepherd;
 
@@ -15,7 +16,8 @@ impl Runner {
     pub(crate) fn push(&mut self, telemetry: Telemetry) {
         let now = clock::boot_ms();
         let is_due = self.lease.as_mut().is_some_and(|lease| lease.beats(now));
-        let telemetry = Telemetry { beat: is_due.then_some(now), ..telemetry };
+        let agent = is_due.then(facts::agent_process);
+        let telemetry = Telemetry { beat: is_due.then_some(now), agent, ..telemetry };
         self.parts.server.send(&ToServer::Telemetry(telemetry));
     }
 

@@ -41,6 +41,7 @@ mod task_state;
 mod telemetry;
 #[cfg(feature = "fuzzing")]
 pub mod testing;
+mod topology;
 mod wake;
 
 pub use accounts::UserRule;

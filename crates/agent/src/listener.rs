@@ -99,6 +99,14 @@ impl AgentInbox for Listener {
             ToAgent::Welcome { lease, .. } => {
                 lease.into_iter().for_each(|terms| self.inputs.send(ThreadInput::Lease(terms)));
             }
+            // The link repeats the hello with each connection, so an upgraded server takes it.
+            ToAgent::Refused { version, release } => tracing::error!(
+                server = release,
+                agent = env!("CARGO_PKG_VERSION"),
+                "the server speaks version {version} of the protocol and refuses this agent, \
+                 which speaks {}: upgrade the older of the two; running jobs go on",
+                gpool_protocol::VERSION,
+            ),
             ToAgent::Renewed { beat } => self.inputs.send(ThreadInput::Renewed(beat)),
             ToAgent::Order { to, beat, order } => {
                 if to.is_none_or(|to| to == self.incarnation) {

@@ -6,3 +6,4 @@ pub use crate::facts::{capacity, capacity_with, memory};
 pub use crate::isolation::Isolation;
 pub use crate::job_files::{JobFiles, JobsByGpu};
 pub use crate::recent::Recent;
+pub use crate::topology::{rack, switches};

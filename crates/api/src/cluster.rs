@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
 use gpool_model::device::Lending;
-use gpool_model::{Command, NodeName, Refusal};
+use gpool_model::{Bytes, Command, NodeName, Refusal};
 use gpool_wire::gpu::{HeldBy, Occupancy, Restrictions};
 use gpool_wire::node::InUse;
 use gpool_wire::reservation::{Drain, ReservedHere};
@@ -23,6 +23,7 @@ use super::listing::n_ended;
 use super::movable::Shares;
 use super::reservations;
 use crate::api::Api;
+use gpool_server::clock::now;
 use gpool_server::handle::{Age, StopRequest};
 use gpool_server::listeners::Which;
 use gpool_server::view::View;
@@ -157,7 +158,20 @@ pub(crate) async fn all_nodes(api: &Api, uid: u32) -> Result<Vec<Node>, Refusal>
     let ask = |view: &View<'_>| {
         view.world.nodes_by_name().map(|(_, row)| wire_node(view, row)).collect::<Vec<_>>()
     };
-    api.handle.look(uid, Age::New, ask).await
+    let mut nodes = api.handle.look(uid, Age::New, ask).await?;
+    nodes.iter_mut().for_each(|node| add_agent(api, node));
+    Ok(nodes)
+}
+
+/// Adds the present values of the node's agent.
+fn add_agent(api: &Api, node: &mut Node) {
+    let Some(agent) = api.handle.agent(&NodeName::new(&node.name)) else { return };
+    let view = agent.view(now());
+    node.last_heard = view.last_heard.map(Time);
+    node.clock_offset_ms = view.clock_offset_ms;
+    node.agent_cpu_percent = view.cpu_percent;
+    node.agent_memory = view.memory.map(Bytes::get);
+    node.agent_refusal = view.refusal;
 }
 
 /// Returns one node.
@@ -181,7 +195,10 @@ pub(crate) async fn node(
         .query(move |view| view.world.node(&asked).map(|row| wire_node(view, row)))
         .await?;
     match found {
-        Some(node) => Ok(Json(Document::new(node))),
+        Some(mut node) => {
+            add_agent(&api, &mut node);
+            Ok(Json(Document::new(node)))
+        }
         None => Err(Refusal::NoSuchNode { name }.into()),
     }
 }

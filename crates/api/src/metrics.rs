@@ -314,6 +314,7 @@ impl MetricsPage {
         });
         each("gpool_node_cpus", "CPU cores of the node for jobs", &|node| node.cpus);
         each("gpool_node_memory_bytes", "Memory of the node for jobs", &|node| float(node.memory));
+        self.node_agents(nodes);
         let info = |node: &Node| {
             let mut labels = labels(node);
             labels.push(("pool", node.pool.clone()));
@@ -323,6 +324,22 @@ impl MetricsPage {
             (labels, 1.0)
         };
         self.numbers("gpool_node_info", "Properties of the node", nodes.iter().map(info));
+    }
+
+    /// Values of agents on other machines.
+    fn node_agents(&mut self, nodes: &[Node]) {
+        let mut each = |name, help, value: &dyn Fn(&Node) -> Option<f64>| {
+            let row = |node: &Node| Some((vec![("node", node.name.clone())], value(node)?));
+            self.numbers(name, help, nodes.iter().filter_map(row));
+        };
+        let help = "Time that the clock of the node is ahead of the server's";
+        each("gpool_node_clock_offset_seconds", help, &|node| Some(seconds(node.clock_offset_ms?)));
+        each("gpool_node_agent_cpu_ratio", "CPU cores that the agent uses", &|node| {
+            Some(node.agent_cpu_percent? / 100.0)
+        });
+        each("gpool_node_agent_memory_bytes", "Memory that the agent uses", &|node| {
+            Some(float(node.agent_memory?))
+        });
     }
 
     fn gpus(&mut self, gpus: &[Gpu]) {
@@ -445,6 +462,11 @@ fn count(view: &View<'_>) -> ClusterCounts {
         *counted.waiting.entry((code, pool)).or_default() += queue.n_jobs();
     }
     counted
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+fn seconds(millis: i64) -> f64 {
+    millis as f64 / 1000.0
 }
 
 #[expect(clippy::cast_precision_loss, reason = "exact below 2^53, which no figure here reaches")]

@@ -94,18 +94,19 @@ impl Monitor {
         }
     }
 
-    /// Returns all devices with their links. It has three steps of a third of the timeout each; the
+    /// Returns all devices with their links. It has four steps of a quarter of the timeout each; the
     /// first inventory may wake devices, which takes seconds.
     ///
     /// # Errors
     /// If the source has never reported the number of devices.
     pub fn inventory(&mut self, timeout: Duration) -> Result<Inventory, SourceError> {
-        let step = timeout / 3;
+        let step = timeout / 4;
         let outline = self.outline(step)?;
         let answered = self.describe(outline.n_devices, step);
         self.link(&answered, step);
+        let nvlink = self.nvlink_domain(step);
         let mut inventory =
-            Inventory { driver: outline.driver, devices: Vec::new(), silent: Vec::new() };
+            Inventory { driver: outline.driver, nvlink, devices: Vec::new(), silent: Vec::new() };
         for (index, card) in &self.cards {
             match &card.device {
                 Some(device) => {
@@ -127,6 +128,12 @@ impl Monitor {
         let answer = self.front.ask("list of devices", move || source.outline());
         let outline = answer.wait(Instant::now() + timeout)??;
         Ok(self.outline.insert(outline).clone())
+    }
+
+    fn nvlink_domain(&mut self, timeout: Duration) -> Option<String> {
+        let source = Arc::clone(&self.source);
+        let answer = self.front.ask("NVLink domain", move || source.nvlink_domain());
+        answer.wait(Instant::now() + timeout).ok()?
     }
 
     /// Describes all devices; returns those that answered.

@@ -118,6 +118,12 @@ pub trait DeviceSource: Send + Sync {
         Err(SourceError::Call { call: "limiting memory", why })
     }
 
+    /// The NVLink domain of the devices: GPUs of several machines with one domain reach each other
+    /// by NVLink. `None` if there is none, or the devices have not joined it yet.
+    fn nvlink_domain(&self) -> Option<String> {
+        None
+    }
+
     /// Whether the devices are simulated and follow their tasks.
     fn is_simulated(&self) -> bool {
         false
@@ -176,6 +182,8 @@ pub struct Outline {
 pub struct Inventory {
     /// The driver, for display.
     pub driver: String,
+    /// See [`DeviceSource::nvlink_domain`].
+    pub nvlink: Option<String>,
     /// In the driver's order, MIG instances last. A device that answered before and does not now is
     /// listed with its old description and its present health. Unmanaged processes are not filled
     /// in.

@@ -312,7 +312,7 @@ pub fn added(nodes: &[Node], nth: u32, n_devices: u32, model: &str) -> Result<No
     });
     let name = name.unwrap_or_else(|| NodeName::new("added"));
     let pool = largest.map_or_else(PoolName::usual, |node| node.pool.clone());
-    let labels = largest.map(|node| node.labels.clone()).unwrap_or_default();
+    let labels = largest.map(|node| node.all_labels()).unwrap_or_default();
     let capacity = largest.map_or_else(Resources::none, |node| node.capacity.clone());
     let node = Node::new(name, pool, capacity, (0..n_devices).map(device).collect());
     Ok(Node { labels, connected: true, ..node })

@@ -119,7 +119,12 @@ impl Server {
         let server = Arc::downgrade(&agent);
         agent.open(Arc::new(TestAgent { server, on_order: Mutex::new(on_order), files }));
         let incarnation = Incarnation::new("test");
-        agent.message(ToServer::Hello(Hello { version: VERSION, node, incarnation }));
+        agent.message(ToServer::Hello(Hello {
+            version: VERSION,
+            release: String::new(),
+            node,
+            incarnation,
+        }));
         let pushed = gpool_protocol::Telemetry { samples: samples(), ..Default::default() };
         agent.message(ToServer::Telemetry(pushed));
         let shared = Arc::new(Shared {
@@ -293,7 +298,7 @@ impl AgentLink for TestAgent {
         let Some(server) = self.server.upgrade() else { return };
         let answer = |id, answer| server.message(ToServer::Answer { id, answer });
         match message.clone() {
-            ToAgent::Welcome { .. } | ToAgent::Renewed { .. } => {}
+            ToAgent::Welcome { .. } | ToAgent::Refused { .. } | ToAgent::Renewed { .. } => {}
             ToAgent::Order { order, .. } => {
                 if let Order::Run(order) = &order {
                     let usage = vec![(order.task(), used())];

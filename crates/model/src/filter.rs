@@ -159,14 +159,14 @@ impl Term {
     fn holds(&self, node: &Node) -> bool {
         let has = |name: &String| {
             let model = ModelPattern::new(name);
-            node.labels.contains_key(name)
+            node.label(name).is_some()
                 || node.devices.iter().any(|device| model.matches(&device.model))
         };
         match self {
             Self::Has(name) => has(name),
             Self::HasNot(name) => !has(name),
-            Self::Is(name, value) => node.labels.get(name) == Some(value),
-            Self::IsNot(name, value) => node.labels.get(name) != Some(value),
+            Self::Is(name, value) => node.label(name) == Some(value),
+            Self::IsNot(name, value) => node.label(name) != Some(value),
         }
     }
 }

@@ -14,6 +14,13 @@ use crate::lease::Silence;
 use crate::resource::{ResourceKind, Resources};
 use crate::unit::Timestamp;
 
+/// The labels that agents find: the switches that their machine is connected to.
+pub const SWITCH_LABEL: &str = "gpool/switch";
+/// The location of the machine.
+pub const RACK_LABEL: &str = "gpool/rack";
+/// The NVLink domain of its GPUs, in which GPUs of several machines reach each other by NVLink.
+pub const NVLINK_LABEL: &str = "gpool/nvlink";
+
 /// A machine as the server knows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
@@ -21,7 +28,7 @@ pub struct Node {
     pub name: NodeName,
     /// The pool it is in.
     pub pool: PoolName,
-    /// The labels that admins gave it; jobs can require them.
+    /// The labels that admins gave it. [`Self::label`] also knows those that its agent found.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
     /// CPU, memory and tasks that jobs can book on it.
@@ -69,6 +76,20 @@ impl Node {
             silence: None,
             facts: NodeFacts::default(),
         }
+    }
+
+    /// The value of a label that jobs can require: an admin's, else the one that its agent found.
+    #[must_use]
+    pub fn label(&self, name: &str) -> Option<&str> {
+        self.labels.get(name).or_else(|| self.facts.found_labels.get(name)).map(String::as_str)
+    }
+
+    /// Every label that [`Self::label`] knows.
+    #[must_use]
+    pub fn all_labels(&self) -> Labels {
+        let mut labels = self.facts.found_labels.clone();
+        labels.extend(self.labels.clone());
+        labels
     }
 
     /// Whether new allocations may use a device; for a MIG instance, whether they may use its
@@ -268,8 +289,7 @@ pub struct Drain {
     pub since: Timestamp,
 }
 
-/// Details that an agent reports about itself and its machine; for people, never used for
-/// scheduling.
+/// Details that an agent reports about itself and its machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct NodeFacts {
     /// Version of the agent.
@@ -278,6 +298,9 @@ pub struct NodeFacts {
     pub devices_from: String,
     /// Operating system, for people.
     pub system: String,
+    /// Labels that the agent found.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub found_labels: Labels,
     /// What runs containers there; `None` if nothing does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<Engine>,

@@ -9,7 +9,8 @@
 //!   carries the id of the question that asked for it.
 //!
 //! Messages are JSON; output is the body of its message, as it is. An unknown field is ignored, so
-//! that a newer peer can send more; an unknown variant is refused by its name.
+//! that a newer peer can send more; an unknown variant is refused by its name. Peers one version
+//! apart work together: a new variant is sent only to a peer whose version knows it.
 
 #![forbid(unsafe_code)]
 
@@ -24,6 +25,6 @@ pub use files::{
     FileAnswer, FileQuestion, Launched, LaunchedTask, OutputPart, OutputRequest, OutputStart,
 };
 pub use frame::{Decoder, FRAME_BYTES_MAX, FrameError, Message, encode};
-pub use message::{Hello, ToAgent, ToServer, VERSION};
+pub use message::{Hello, ToAgent, ToServer, VERSION, understands};
 pub use question::{Answer, Question, QuestionId};
-pub use telemetry::Telemetry;
+pub use telemetry::{AgentProcess, Telemetry};

@@ -10,8 +10,16 @@ use crate::frame::Message;
 use crate::question::{Answer, Question, QuestionId};
 use crate::telemetry::Telemetry;
 
-/// The version of this protocol. Peers of different versions do not talk to each other.
+/// The version of this protocol. Each minor release of gpool that changes a message has the next
+/// one.
 pub const VERSION: u32 = 1;
+
+/// Whether this version works with a peer of another one: they are at most one apart, so that the
+/// machines of a cluster can be upgraded one after the other.
+#[must_use]
+pub fn understands(version: u32) -> bool {
+    version.abs_diff(VERSION) <= 1
+}
 
 /// A message from the server to an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -24,6 +32,14 @@ pub enum ToAgent {
         /// The terms of the agent's lease; an agent in the server's process has none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         lease: Option<LeaseTerms>,
+    },
+    /// The answer to [`Hello`] of a version that the server does not understand. It sends nothing
+    /// else.
+    Refused {
+        /// The [`VERSION`] of the server.
+        version: u32,
+        /// The release of the server: `0.3.1`.
+        release: String,
     },
     /// The lease is renewed.
     Renewed {
@@ -91,6 +107,9 @@ impl Message for ToServer {
 pub struct Hello {
     /// The [`VERSION`] of the agent.
     pub version: u32,
+    /// Its release: `0.3.1`.
+    #[serde(default)]
+    pub release: String,
     pub node: NodeName,
     pub incarnation: Incarnation,
 }

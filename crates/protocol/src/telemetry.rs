@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use gpool_model::agent::LiveUsage;
 use gpool_model::device::{DeviceSample, Lending};
 use gpool_model::id::{DeviceUuid, TaskId};
+use gpool_model::unit::{Bytes, Millis, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// Values of a node that have changed since the last message; there may be none.
@@ -27,4 +28,18 @@ pub struct Telemetry {
     /// [`Renewed`]: crate::ToAgent::Renewed
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beat: Option<u64>,
+    /// The agent itself, with each beat.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentProcess>,
+}
+
+/// The process of an agent, as people see it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentProcess {
+    /// The time by the clock of its machine.
+    pub clock: Timestamp,
+    /// CPU time since it was started.
+    pub cpu: Millis,
+    /// Memory that it occupies.
+    pub memory: Bytes,
 }

@@ -19,14 +19,15 @@ use gpool_model::{
 use gpool_protocol::recent::{DevicePoint, TaskMetric};
 use gpool_protocol::{
     Answer, FileAnswer, FileQuestion, Hello, Launched, Question, QuestionId, Telemetry, ToAgent,
-    ToServer, VERSION,
+    ToServer, VERSION, understands,
 };
 use gpool_store::{BlobError, Blobs};
 use gpool_wire::Time;
 use tokio::sync::oneshot;
 
+use crate::agent_view::{AgentView, ProcessReadings, RELEASE, refusal};
 use crate::input::CoreMessage;
-use gpool_sys::clock::boot_ms;
+use gpool_sys::clock::{boot_ms, unix_ms};
 
 /// How long an agent may take to answer from its memory, or with a part of a file.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -87,6 +88,8 @@ pub struct AgentPeer {
     watch: Mutex<LeaseWatch>,
     /// The terms of its lease; an agent of this process has none, since it is never lost alone.
     lease: Option<LeaseTerms>,
+    /// Why its last hello was refused; `None` once one was accepted.
+    refusal: Mutex<Option<String>>,
 }
 
 /// The newest connection of an agent.
@@ -112,6 +115,7 @@ struct Pushed {
     samples: BTreeMap<DeviceUuid, DeviceSample>,
     lending: BTreeMap<DeviceUuid, Lending>,
     usage: BTreeMap<TaskId, (Instant, LiveUsage)>,
+    process: ProcessReadings,
 }
 
 /// The answer to a question, or the connection that it asked for.
@@ -138,6 +142,7 @@ impl AgentPeer {
             waiting: Mutex::default(),
             pushed: Mutex::default(),
             watch: Mutex::new(LeaseWatch::new(boot_ms())),
+            refusal: Mutex::default(),
         })
     }
 
@@ -256,6 +261,18 @@ impl AgentPeer {
         lock(&self.pushed).usage.get(&task).map(|(at, usage)| (at.elapsed(), *usage))
     }
 
+    /// The agent as people see it. One in the process of the server is the server.
+    pub fn view(&self, now: Timestamp) -> AgentView {
+        let refusal = lock(&self.refusal).clone();
+        if self.lease.is_none() {
+            return AgentView { refusal, ..AgentView::default() };
+        }
+        let silence = lock(&self.watch).silence(boot_ms());
+        let pushed = lock(&self.pushed);
+        let last_heard = Some(Timestamp::new(now.get().saturating_sub(silence.get())));
+        AgentView { last_heard, refusal, ..pushed.process.view() }
+    }
+
     /// Tells the core if the agent has become silent, is lost, or is heard again.
     pub fn look(&self, silent_after: Millis, now: Timestamp) {
         let time = boot_ms();
@@ -280,22 +297,29 @@ impl AgentPeer {
         drop(lock(&self.inputs).send(CoreMessage::Silence(self.node.clone(), silence)));
     }
 
-    /// Answers the first message of a connection; one of another node or version gets no answer.
+    /// Answers the first message of a connection; one of another node gets no answer.
     fn hello(&self, hello: &Hello, number: u64) {
-        let is_expected = hello.version == VERSION && hello.node == self.node;
+        let is_understood = understands(hello.version);
+        let is_expected = is_understood && hello.node == self.node;
         let mut present = lock(&self.present);
         if present.number != number {
             return;
         }
         present.is_welcome = is_expected;
         drop(present);
+        *lock(&self.refusal) = (!is_understood).then(|| refusal(hello));
         match is_expected {
             true => {
                 self.send(&ToAgent::Welcome { version: VERSION, lease: self.lease });
                 // A removed node joins again.
                 drop(lock(&self.inputs).send(CoreMessage::Silence(self.node.clone(), None)));
             }
-            false => tracing::error!(?hello, VERSION, node = %self.node, "refused an agent"),
+            false => {
+                tracing::error!(?hello, VERSION, node = %self.node, "refused an agent");
+                if !is_understood {
+                    self.send(&ToAgent::Refused { version: VERSION, release: RELEASE.to_owned() });
+                }
+            }
         }
     }
 
@@ -308,6 +332,9 @@ impl AgentPeer {
 
     fn take_telemetry(&self, telemetry: Telemetry) {
         let mut pushed = lock(&self.pushed);
+        if let Some(agent) = telemetry.agent {
+            pushed.process.add(boot_ms(), Timestamp::new(unix_ms()), agent);
+        }
         pushed.samples.extend(telemetry.samples);
         if let Some(lending) = telemetry.lending {
             pushed.lending = lending;

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod account;
+pub mod agent_view;
 pub mod agents;
 pub mod alert;
 pub mod answers;

@@ -12,6 +12,12 @@ pub fn unix_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// CPU time of this process in milliseconds.
+#[must_use]
+pub fn process_cpu_ms() -> u64 {
+    millis(clock_gettime(ClockId::ProcessCPUTime))
+}
+
 /// Milliseconds since the kernel started, suspended time included; never jumps.
 #[must_use]
 pub fn boot_ms() -> u64 {

@@ -19,6 +19,9 @@ pub fn texts(labels: &Labels) -> Vec<String> {
     labels.iter().map(word).collect()
 }
 
+/// The most characters of a label's value.
+pub const VALUE_LENGTH_MAX: usize = LENGTH_MAX;
+
 const LENGTH_MAX: usize = 63;
 
 /// Whether this is a valid label name: at most 63 letters, digits and `._/-`, the first a letter or

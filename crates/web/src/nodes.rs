@@ -121,7 +121,8 @@ impl Nodes<'_> {
             ),
             ("Labels", Some(node.labels.join(", ")).filter(|it| !it.is_empty())),
             ("System", Some(node.system.clone())),
-            ("Agent", Some(node.version.clone())),
+            ("Agent", Some(agent(node))),
+            ("Refused", node.agent_refusal.clone()),
         ];
         Card {
             node,
@@ -132,6 +133,13 @@ impl Nodes<'_> {
             gpus: Gpus::new(own, usize::MAX, self.now, (self.order, "/nodes")),
         }
     }
+}
+
+/// The version of the agent; for one of another machine, also its use of CPU and its clock.
+fn agent(node: &Node) -> String {
+    let cpu = node.agent_cpu_percent.map(|it| format!(", {it:.1} % of a core"));
+    let clock = node.clock_offset_ms.map(|it| format!(", clock {it:+} ms"));
+    [Some(node.version.clone()), cpu, clock].into_iter().flatten().collect()
 }
 
 fn device(gpu: &Gpu, now: Time) -> DeviceRow {

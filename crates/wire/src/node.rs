@@ -16,7 +16,8 @@ pub struct Node {
     pub name: String,
     /// Pool of the node.
     pub pool: String,
-    /// Labels of the node: `rack=3`, `ssd`.
+    /// Labels of the node: `rack=3`, `ssd`. The agent finds `gpool/switch`, `gpool/rack` and
+    /// `gpool/nvlink`, where an admin did not set them.
     #[serde(default)]
     pub labels: Vec<String>,
     /// Whether the node's agent answers the server.
@@ -31,6 +32,22 @@ pub struct Node {
     pub silent_since: Option<Time>,
     /// Version of the agent.
     pub version: String,
+    /// Time of the last message of an agent on another machine than the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_heard: Option<Time>,
+    /// How far the clock of such a machine is ahead of the server's, in milliseconds. The time that
+    /// the agent's message took is subtracted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_offset_ms: Option<i64>,
+    /// CPU time of that agent, in percent of one core.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_cpu_percent: Option<f64>,
+    /// Memory of that agent in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_memory: Option<u64>,
+    /// Why the server refuses the agent: their versions are too far apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_refusal: Option<String>,
     /// Operating system.
     pub system: String,
     /// Engine that runs containers there, if any: `podman 5.4.2`.
@@ -96,11 +113,16 @@ impl Node {
         Self {
             name: node.name.to_string(),
             pool: node.pool.to_string(),
-            labels: gpool_model::label::texts(&node.labels),
+            labels: gpool_model::label::texts(&node.all_labels()),
             connected: node.is_reachable(),
             membership: node.membership().as_str().to_owned(),
             silent_since: node.silent_since().map(Time),
             version: node.facts.version.clone(),
+            last_heard: None,
+            clock_offset_ms: None,
+            agent_cpu_percent: None,
+            agent_memory: None,
+            agent_refusal: None,
             system: node.facts.system.clone(),
             container_engine: node.facts.engine.as_ref().map(ToString::to_string),
             container_remarks: container_remarks(node),

@@ -92,7 +92,7 @@ fn node(f: &mut fmt::Formatter<'_>, node: &Node) -> fmt::Result {
     if node.pool != PoolName::usual() {
         write!(f, "  pool {}", node.pool)?;
     }
-    for label in gpool_model::label::texts(&node.labels) {
+    for label in gpool_model::label::texts(&node.all_labels()) {
         write!(f, "  label {label}")?;
     }
     if node.can_pause() {

@@ -22,8 +22,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub use gpool_stub_state::{
-    Cuda, Device, Event, GpuInstance, Instance, Live, MigProfile, Process, STATE_FILE, State,
-    cgroup_of,
+    Cuda, Device, Event, Fabric, GpuInstance, Instance, Live, MigProfile, Process, STATE_FILE,
+    State, cgroup_of,
 };
 
 /// Copies the library into `folder` under the driver's name, and returns its path. The loader

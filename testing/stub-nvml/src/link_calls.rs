@@ -57,3 +57,26 @@ extern "C" fn nvmlDeviceGetNvLinkRemotePciInfo_v2(
         Ok(())
     })
 }
+
+/// `nvmlGpuFabricInfo_v2_t`.
+#[repr(C)]
+struct FabricInfo {
+    version: u32,
+    cluster_uuid: [u8; 16],
+    status: u32,
+    clique: u32,
+    state: u8,
+    health: u32,
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn nvmlDeviceGetGpuFabricInfoV(device: Handle, info: Option<&mut FabricInfo>) -> Code {
+    const VERSION: u32 = 36 | 2 << 24;
+    device_call("nvmlDeviceGetGpuFabricInfoV", device, |_, it| {
+        let info = info.filter(|info| info.version == VERSION).ok_or(INVALID_ARGUMENT)?;
+        let fabric = it.fabric.as_ref().ok_or(NOT_SUPPORTED)?;
+        info.cluster_uuid = fabric.cluster_uuid;
+        (info.clique, info.state, info.status) = (fabric.clique, fabric.state, 0);
+        Ok(())
+    })
+}

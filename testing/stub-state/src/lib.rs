@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 pub use limits::{Limit, cgroup_of};
 pub use live::{Live, Locked, Record, start_of};
-pub use state::{Cuda, Device, Event, GpuInstance, Instance, MigProfile, Process, State};
+pub use state::{Cuda, Device, Event, Fabric, GpuInstance, Instance, MigProfile, Process, State};
 
 /// The name of the state file beside a library.
 pub const STATE_FILE: &str = "stub-nvml.json";

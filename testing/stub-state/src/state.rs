@@ -105,6 +105,8 @@ pub struct Device {
     pub nv_links: Option<Vec<String>>,
     /// Devices that can be reached by NVLink, through switches too, by index.
     pub nv_peers: BTreeSet<usize>,
+    /// The fabric that its NVLinks belong to.
+    pub fabric: Option<Fabric>,
     /// Whether MIG mode is on; absent if the device does not have it.
     pub mig: Option<bool>,
     /// MIG instances, by place; a place without UUID is empty.
@@ -126,6 +128,16 @@ pub struct Device {
     pub errors: BTreeMap<String, u32>,
     /// Symbols that do not return for this device while they are listed here.
     pub hang: BTreeSet<String>,
+}
+
+/// The fabric of a device, as in `nvmlGpuFabricInfo_v2_t`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Fabric {
+    pub cluster_uuid: [u8; 16],
+    pub clique: u32,
+    /// `nvmlGpuFabricState_t`; 3 is completed.
+    pub state: u8,
 }
 
 /// A process on a device.

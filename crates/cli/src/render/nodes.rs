@@ -27,6 +27,10 @@ pub const NODES: Noun<Node> = Noun {
         "address",
         "system",
         "version",
+        "heard",
+        "clock",
+        "agent-cpu",
+        "agent-mem",
     ],
     name: |node| node.name.clone(),
     keys: gpool_wire::keys::keys::<Node>,
@@ -74,6 +78,36 @@ const COLUMNS: &[Column<Node>] = &[
     },
     Column { name: "system", head: "SYSTEM", cell: |node, _| Cell::new(&node.system) },
     Column { name: "version", head: "VERSION", cell: |node, _| Cell::new(&node.version) },
+    Column {
+        name: "heard",
+        head: "LAST HEARD",
+        cell: |node, view| {
+            Cell::new(
+                &node.last_heard.map_or_else(String::new, |it| view.clock.short(it, view.now)),
+            )
+        },
+    },
+    Column {
+        name: "clock",
+        head: "CLOCK",
+        cell: |node, _| Cell::new(&node.clock_offset_ms.map_or_else(String::new, clock_offset)),
+    },
+    Column {
+        name: "agent-cpu",
+        head: "AGENT CPU",
+        cell: |node, _| {
+            let percent = node.agent_cpu_percent.map(|it| format!("{it:.1} %"));
+            Cell::new(&percent.unwrap_or_default())
+        },
+    },
+    Column {
+        name: "agent-mem",
+        head: "AGENT MEMORY",
+        cell: |node, _| {
+            let memory = node.agent_memory.map(|it| Bytes::new(it).to_string());
+            Cell::new(&memory.unwrap_or_default())
+        },
+    },
 ];
 
 fn state(node: &Node) -> Cell {
@@ -88,11 +122,25 @@ fn state(node: &Node) -> Cell {
     }
 }
 
+/// A clock that is further away than this makes times of jobs misleading, in milliseconds.
+const OFFSET_NOTED: u64 = 1000;
+
+/// The offset of a clock: `+0.02 s`.
+fn clock_offset(offset_ms: i64) -> String {
+    let sign = if offset_ms < 0 { '-' } else { '+' };
+    let hundredths = offset_ms.unsigned_abs() / 10;
+    format!("{sign}{}.{:02} s", hundredths / 100, hundredths % 100)
+}
+
 /// Drains, reservations and other limits on new jobs.
 fn note(node: &Node, view: &View<'_>) -> String {
     let mut notes = Vec::new();
     if let Some(since) = node.silent_since {
         notes.push(format!("silent since {}", view.clock.short(since, view.now)));
+    }
+    notes.extend(node.agent_refusal.iter().map(|why| format!("agent refused: {why}")));
+    if let Some(offset) = node.clock_offset_ms.filter(|it| it.unsigned_abs() > OFFSET_NOTED) {
+        notes.push(format!("its clock is off by {}", clock_offset(offset)));
     }
     if let Some(drain) = &node.drain {
         let by = drain.by.map(|by| format!(" by {}", view.clock.short(by, view.now)));

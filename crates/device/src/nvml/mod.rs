@@ -230,6 +230,12 @@ impl DeviceSource for NvmlSource {
         Some(Libraries { cuda: Some(cuda).filter(|cuda| cuda.exists()), nvml })
     }
 
+    fn nvlink_domain(&self) -> Option<String> {
+        let library = loaded()?;
+        let uuids: Vec<DeviceUuid> = self.cards().keys().cloned().collect();
+        uuids.iter().find_map(|uuid| gpool_sys::nvml::nvlink_domain(&library, uuid.as_str()))
+    }
+
     fn limit_memory(
         &self,
         uuid: &DeviceUuid,

@@ -14,7 +14,7 @@ use gpool_device::{DeviceSource, Inventory, Monitor, NvmlSource, Observation, Po
 use gpool_model::device::{DeviceHealth, DeviceSample, Link};
 use gpool_model::id::DeviceUuid;
 use gpool_model::unit::{Bytes, Timestamp};
-use gpool_stub_nvml::{Device, Event, Instance, Process, STATE_FILE, State, install};
+use gpool_stub_nvml::{Device, Event, Fabric, Instance, Process, STATE_FILE, State, install};
 use tempfile::TempDir;
 
 /// Long enough for every answer.
@@ -167,6 +167,22 @@ fn unknown_answers_of_a_driver_are_absent_and_not_errors() {
     assert_eq!(inventory.devices[0].mig, None);
     let seen = machine.look(0, PollRequest::ALL);
     assert_eq!((seen.health, seen.sample.detail.power_mw), (DeviceHealth::Healthy, None));
+}
+
+#[test]
+fn the_nvlink_domain_is_that_of_a_fabric_which_the_devices_have_joined() {
+    let mut machine = Machine::new((0..2).map(full).collect());
+    assert_eq!(machine.inventory().nvlink, None);
+    let mut fabric = Fabric { cluster_uuid: [0xab; 16], clique: 7, state: 2 };
+    let mut join = |fabric: &Fabric| {
+        machine.edit(|state| state.devices[0].fabric = Some(fabric.clone()));
+        machine.inventory().nvlink
+    };
+    assert_eq!(join(&fabric), None, "it has not joined yet");
+    fabric.state = 3;
+    assert_eq!(join(&fabric).as_deref(), Some("abababab-abab-abab-abab-abababababab.7"));
+    fabric.cluster_uuid = [0; 16];
+    assert_eq!(join(&fabric), None, "the fabric of one machine has no number");
 }
 
 #[test]

@@ -65,7 +65,7 @@ fn messages_blobs_and_streams_reach_the_server() {
     let inbox = Arc::new(Inbox::default());
     let (_link, end) = local::link(inbox.clone());
     let (node, incarnation) = (NodeName::new("lab1"), Incarnation::new("b"));
-    let hello = ToServer::Hello(Hello { version: 1, node, incarnation });
+    let hello = ToServer::Hello(Hello { version: 1, release: String::new(), node, incarnation });
     end.send(&hello);
     assert_eq!(*inbox.messages.lock().unwrap(), [hello]);
     let (reply, content) = std::sync::mpsc::channel();

@@ -125,7 +125,12 @@ impl Server {
 
 fn hello() -> ToServer {
     let (node, incarnation) = (NodeName::new("lab2"), Incarnation::new("one"));
-    ToServer::Hello(Hello { version: gpool_protocol::VERSION, node, incarnation })
+    ToServer::Hello(Hello {
+        version: gpool_protocol::VERSION,
+        release: String::new(),
+        node,
+        incarnation,
+    })
 }
 
 fn beat(beat: u64) -> ToServer {

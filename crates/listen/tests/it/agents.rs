@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, mpsc};
 use gpool_link::{AgentLink, ServerInbox as _};
 use gpool_listen::testing::{ConnectionEnd, carry};
 use gpool_model::agent::Order;
-use gpool_model::{Incarnation, LeaseTerms, NodeName, Round, Term};
-use gpool_protocol::{Decoder, Hello, Telemetry, ToAgent, ToServer, VERSION, encode};
+use gpool_model::{Bytes, Incarnation, LeaseTerms, Millis, NodeName, Round, Term, Timestamp};
+use gpool_protocol::{AgentProcess, Decoder, Hello, Telemetry, ToAgent, ToServer, VERSION, encode};
 use gpool_server::agents::{AgentConnection, AgentPeer};
+use gpool_server::clock::now;
 use gpool_server::input::CoreMessage;
 use gpool_store::{Store, StoreOptions};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -58,7 +59,7 @@ impl Rig {
 
 fn hello(node: &str, version: u32) -> ToServer {
     let (node, incarnation) = (NodeName::new(node), Incarnation::new("one"));
-    ToServer::Hello(Hello { version, node, incarnation })
+    ToServer::Hello(Hello { version, release: "0.3.1".to_owned(), node, incarnation })
 }
 
 fn beat(beat: u64) -> ToServer {
@@ -90,14 +91,51 @@ fn a_newer_connection_takes_the_place_of_the_older_one() {
 }
 
 #[test]
-fn an_agent_of_another_node_or_version_is_not_heard() {
+fn an_agent_of_another_node_is_not_heard() {
     let rig = Rig::new(None);
-    for (node, version) in [("lab3", VERSION), ("lab2", VERSION + 1)] {
+    let (connection, link) = rig.connect();
+    connection.message(hello("lab3", VERSION));
+    connection.message(beat(1));
+    assert_eq!((link.take(), rig.n_inputs()), (vec![], 0));
+}
+
+#[test]
+fn agents_of_the_next_version_are_welcome_and_later_ones_are_refused_with_the_remedy() {
+    let rig = Rig::new(Some(LeaseTerms::USUAL));
+    let refusal = || rig.peer.view(Timestamp::new(0)).refusal;
+    let (connection, link) = rig.connect();
+    connection.message(hello("lab2", VERSION + 2));
+    connection.message(beat(1));
+    let sent = link.take();
+    assert!(matches!(&sent[..], [ToAgent::Refused { version: VERSION, .. }]), "{sent:?}");
+    assert_eq!(rig.n_inputs(), 0);
+    let why = refusal().unwrap();
+    assert!(why.contains("gpool 0.3.1 speaks version 3") && why.ends_with("upgrade the server"));
+    for version in [VERSION + 1, VERSION - 1] {
         let (connection, link) = rig.connect();
-        connection.message(hello(node, version));
-        connection.message(beat(1));
-        assert_eq!((link.take(), rig.n_inputs()), (vec![], 0));
+        connection.message(hello("lab2", version));
+        assert!(matches!(&link.take()[..], [ToAgent::Welcome { .. }]));
+        assert_eq!(refusal(), None);
     }
+}
+
+#[test]
+fn an_agent_of_another_machine_is_shown_with_its_clock_and_its_use() {
+    let rig = Rig::new(Some(LeaseTerms::USUAL));
+    let (connection, _link) = rig.connect();
+    connection.message(hello("lab2", VERSION));
+    let view = || rig.peer.view(now());
+    assert_eq!((view().clock_offset_ms, view().memory), (None, None));
+    let ahead = now().after(Millis::from_mins(60));
+    let agent = AgentProcess { clock: ahead, cpu: Millis::new(5), memory: Bytes::from_mib(30) };
+    connection
+        .message(ToServer::Telemetry(Telemetry { agent: Some(agent), ..Telemetry::default() }));
+    let offset = view().clock_offset_ms.unwrap();
+    assert!((3_540_000..=3_600_000).contains(&offset), "{offset}");
+    assert_eq!(view().memory, Some(Bytes::from_mib(30)));
+    assert!(view().last_heard.unwrap() <= now());
+    // One reading shows no use yet.
+    assert_eq!(view().cpu_percent, None);
 }
 
 /// An agent that reads and writes frames, and the end of its connection for the server.

@@ -120,6 +120,7 @@ fn a_machine_speaks_for_its_own_node_only() {
         let mut stream = agent.agent_messages().unwrap().stream;
         let hello = Hello {
             version: VERSION,
+            release: String::new(),
             node: gpool_model::NodeName::new(node),
             incarnation: gpool_model::Incarnation::new("one"),
         };

@@ -22,11 +22,13 @@ use gpool_model::{
 };
 use gpool_protocol::recent::{DevicePoint, TaskMetric};
 use gpool_protocol::{
-    Answer, FileAnswer, FileQuestion, Hello, Launched, LaunchedTask, OutputPart, OutputRequest,
-    OutputStart, Question, QuestionId, Telemetry, ToAgent, ToServer, VERSION,
+    AgentProcess, Answer, FileAnswer, FileQuestion, Hello, Launched, LaunchedTask, OutputPart,
+    OutputRequest, OutputStart, Question, QuestionId, Telemetry, ToAgent, ToServer, VERSION,
+    understands,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::order::task_order;
 
@@ -106,6 +108,7 @@ fn to_agent() -> Vec<ToAgent> {
     let leased = [
         ToAgent::Welcome { version: VERSION, lease: None },
         ToAgent::Welcome { version: VERSION, lease: Some(LeaseTerms::USUAL) },
+        ToAgent::Refused { version: VERSION, release: "0.3.1".to_owned() },
         ToAgent::Renewed { beat: 5_000_000 },
         ToAgent::Order { to, beat, order },
     ];
@@ -209,6 +212,7 @@ fn to_server() -> Vec<ToServer> {
         lending: Some([(gpu(), lending)].into()),
         usage: vec![(task(), LiveUsage { cpu: Some(Millis::new(5)), ..LiveUsage::default() })],
         beat: Some(5_000_000),
+        agent: Some(AgentProcess { clock: AT, cpu: Millis::from_secs(2), memory: GIB }),
     };
     let not_opened = vec![
         NotOpened::NoTerminal,
@@ -239,6 +243,7 @@ fn to_server() -> Vec<ToServer> {
     let answers = answers.chain(of_files());
     let hello = Hello {
         version: gpool_protocol::VERSION,
+        release: "0.3.1".to_owned(),
         node: NodeName::new("lab1"),
         incarnation: Incarnation::new("boot-1-2"),
     };
@@ -266,6 +271,47 @@ fn check<M: Serialize + DeserializeOwned + PartialEq + Debug>(file: &str, messag
 fn messages_are_those_of_the_golden_files() {
     check("to_agent.jsonl", &to_agent());
     check("to_server.jsonl", &to_server());
+}
+
+/// Reads each message of the release before and writes it again: nothing in it is lost or changes,
+/// so this release works with a peer of that one.
+fn check_before<M: Serialize + DeserializeOwned>(file: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/before").join(file);
+    let stored = std::fs::read_to_string(&path).unwrap();
+    assert!(stored.lines().count() > 20, "{file} is complete");
+    for line in stored.lines() {
+        let message: M =
+            serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        let before: Value = serde_json::from_str(line).unwrap();
+        let now = serde_json::to_value(&message).unwrap();
+        assert!(contains(&now, &before), "{line} is now {now}");
+    }
+}
+
+/// Whether a value has everything that another one has; it may have more fields.
+fn contains(value: &Value, part: &Value) -> bool {
+    match (value, part) {
+        (Value::Object(value), Value::Object(part)) => {
+            part.iter().all(|(key, part)| value.get(key).is_some_and(|it| contains(it, part)))
+        }
+        (Value::Array(value), Value::Array(part)) => {
+            value.len() == part.len() && value.iter().zip(part).all(|(it, part)| contains(it, part))
+        }
+        (value, part) => value == part,
+    }
+}
+
+#[test]
+fn messages_of_the_release_before_are_understood() {
+    check_before::<ToAgent>("to_agent.jsonl");
+    check_before::<ToServer>("to_server.jsonl");
+}
+
+#[test]
+fn peers_may_differ_by_one_version() {
+    let versions = [VERSION - 1, VERSION, VERSION + 1];
+    assert!(versions.into_iter().all(understands));
+    assert!(![VERSION + 2, u32::MAX].into_iter().any(understands));
 }
 
 /// The variants of the enumeration at the place of `"?"`, by the error of an unknown one.

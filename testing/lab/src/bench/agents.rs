@@ -373,7 +373,8 @@ impl SimulatedAgent {
         shared: &Machines,
     ) -> std::io::Result<()> {
         let (node, incarnation) = (self.name.clone(), self.incarnation.clone());
-        let hello = ToServer::Hello(Hello { version: VERSION, node, incarnation });
+        let hello =
+            ToServer::Hello(Hello { version: VERSION, release: String::new(), node, incarnation });
         let inventory = self.inventory();
         for message in [&hello, &inventory] {
             stream.write_all(&encode(message).map_err(std::io::Error::other)?).await?;
