@@ -17,25 +17,31 @@ pub struct Clock(PathBuf);
 impl Clock {
     /// Gives a cluster that has not started a clock of its own; `None` without libfaketime.
     pub fn of(cluster: &mut Cluster) -> Option<Self> {
+        let (clock, variables) = Self::of_program(cluster, "+0")?;
+        cluster.variables.extend(variables);
+        Some(clock)
+    }
+
+    /// The clock of one program, which has these variables.
+    pub fn of_program(cluster: &Cluster, how: &str) -> Option<(Self, Vec<(String, String)>)> {
         let Some(library) = library() else {
             skip("libfaketime is not installed");
             return None;
         };
         let clock = Self(cluster.path("clock"));
-        clock.set("+0");
+        clock.set(how);
         let file = clock.0.display().to_string();
         let library = library.display().to_string();
-        for (name, value) in [
+        let variables = [
             ("LD_PRELOAD", library.as_str()),
             ("FAKETIME_TIMESTAMP_FILE", &file),
             ("FAKETIME_NO_CACHE", "1"),
             ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
             ("FAKETIME_DISABLE_SHM", "1"),
             ("NO_FAKE_STAT", "1"),
-        ] {
-            cluster.variables.push((name.to_owned(), value.to_owned()));
-        }
-        Some(clock)
+        ];
+        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        Some((clock, variables.to_vec()))
     }
 
     /// Sets the offset in libfaketime's notation: `+1h`, `-1h`, `+0 x2`.

@@ -59,6 +59,7 @@ mod lists;
 mod loans;
 mod logs;
 mod lost_gpu;
+mod machines;
 mod mail;
 mod metrics;
 mod mig;

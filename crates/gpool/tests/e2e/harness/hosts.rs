@@ -130,6 +130,13 @@ impl Hosts {
         runs(&[&words[..], &queue].concat())
     }
 
+    /// Every process of a host.
+    pub fn processes(&self, name: &str) -> Vec<u32> {
+        let list = Command::new("ip").args(["netns", "pids", &self.space(name)]).output().unwrap();
+        let text = String::from_utf8(list.stdout).unwrap();
+        text.lines().map(|pid| pid.parse().unwrap()).collect()
+    }
+
     /// Ends every fault of a host.
     pub fn heal(&self, name: &str) {
         let (space, outside) = (self.space(name), self.outside(name));

@@ -14,6 +14,8 @@ pub struct Machine<'c> {
     devices: &'static str,
     /// Its `gpool.toml`.
     pub settings: Option<PathBuf>,
+    /// Further variables of its agent.
+    pub variables: Vec<(String, String)>,
     /// The words before its commands.
     within: Vec<String>,
     agent: Option<Running>,
@@ -24,7 +26,8 @@ impl<'c> Machine<'c> {
     pub fn new(cluster: &'c Cluster, name: &str, devices: &'static str) -> Self {
         let folder = cluster.path(name);
         std::fs::create_dir_all(&folder).unwrap();
-        Self { cluster, folder, devices, within: Vec::new(), settings: None, agent: None }
+        let (within, variables) = (Vec::new(), Vec::new());
+        Self { cluster, folder, devices, within, settings: None, variables, agent: None }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -42,6 +45,7 @@ impl<'c> Machine<'c> {
         command.env("GPOOL_STATE_DIR", &self.folder).env_remove("GPOOL_SOCKET");
         command.env_remove("GPOOL_CONFIG");
         command.envs(self.settings.iter().map(|path| ("GPOOL_CONFIG", path)));
+        command.envs(self.variables.iter().cloned());
         command.arg("agent").args(words).args(["--devices", self.devices]);
         let words: Vec<&str> = self.within.iter().map(String::as_str).collect();
         let mut command = if words.is_empty() { command } else { within(&command, &words) };

@@ -2,7 +2,7 @@
 //! the store, and the output of the jobs. It checks nothing; the checker does.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use gpool_model::agent::{Report, TaskIs, TaskReport};
 use gpool_model::event::{Event, Journaled};
@@ -158,9 +158,9 @@ impl History {
     }
 
     /// Reads the claims of jobs with extended limits.
-    pub fn read_claims(&mut self, state: &Path) {
+    pub fn read_claims(&mut self, agents: &[PathBuf]) {
         for id in self.extended.iter().map(|it| it.id) {
-            let text = read_of_node(state, &format!("jobs/{id}/1.claim"));
+            let text = read_of_node(agents, &format!("jobs/{id}/1.claim"));
             let lines = text.lines().filter_map(|line| line.split_once(' '));
             let noted = lines.filter_map(|(_, line)| {
                 let line: serde_json::Value = serde_json::from_str(line).ok()?;
@@ -182,8 +182,8 @@ impl History {
 }
 
 /// A file of a run on any node; empty if there is none.
-pub fn read_of_node(state: &Path, file: &str) -> String {
-    let mut folders = layout::folders(state).into_iter();
+pub fn read_of_node(agents: &[PathBuf], file: &str) -> String {
+    let mut folders = agents.iter().flat_map(|state| layout::folders(state));
     folders.find_map(|node| std::fs::read_to_string(node.join(file)).ok()).unwrap_or_default()
 }
 

@@ -43,9 +43,14 @@ pub struct Done {
 }
 
 impl Load {
-    /// Starts the clients. Jobs ask for up to `n_gpus` devices, and `endpoint` gets messages of
+    /// Starts the clients. Jobs ask for up to `n_gpus` devices, and an endpoint gets messages of
     /// some ends.
-    pub fn start(cluster: &Cluster, n_gpus: usize, endpoint: &str, numbers: &mut Numbers) -> Self {
+    pub fn start(
+        cluster: &Cluster,
+        n_gpus: usize,
+        endpoint: Option<&str>,
+        numbers: &mut Numbers,
+    ) -> Self {
         open_to_all(&cluster.path("locks"), true);
         open_to_all(&cluster.path("trace"), false);
         let stop = Arc::new(AtomicBool::new(false));
@@ -58,8 +63,7 @@ impl Load {
                 n_gpus,
                 trace: cluster.path("trace"),
                 locks: cluster.path("locks"),
-                endpoint: endpoint.to_owned(),
-                may_tell: index > 0 || !is_root(),
+                endpoint: endpoint.filter(|_| index > 0 || !is_root()).map(str::to_owned),
                 done: Done::default(),
                 to_cancel: Vec::new(),
                 stop: Arc::clone(&stop),
@@ -99,9 +103,8 @@ struct User {
     n_gpus: usize,
     trace: PathBuf,
     locks: PathBuf,
-    endpoint: String,
-    /// Whether the user is an admin, who may name addresses inside the machine.
-    may_tell: bool,
+    /// Gets messages, if the user is an admin, who may name addresses inside the machine.
+    endpoint: Option<String>,
     done: Done,
     /// Jobs that are cancelled some time after their submission.
     to_cancel: Vec<String>,
@@ -308,8 +311,8 @@ impl User {
         if self.numbers.below(3) == 0 {
             job.environment.insert("NUMBER".to_owned(), number.to_string());
         }
-        if self.may_tell && self.numbers.below(4) == 0 {
-            job.notify = vec![format!("end@{}", self.endpoint)];
+        if self.numbers.below(4) == 0 {
+            job.notify = self.endpoint.iter().map(|url| format!("end@{url}")).collect();
         }
         job
     }

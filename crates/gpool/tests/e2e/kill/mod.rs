@@ -9,6 +9,7 @@ mod checker_finds;
 mod history;
 mod load;
 mod moves;
+mod network;
 mod numbers;
 pub mod points;
 mod siege;

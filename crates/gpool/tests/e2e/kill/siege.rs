@@ -8,7 +8,7 @@ use gpool_shepherd::layout;
 
 use super::checker::violations;
 use super::history::{Fate, History, Told, read_of_node};
-use super::load::Load;
+use super::load::{Done, Load};
 use super::numbers::Numbers;
 use crate::harness::{Cluster, kill_9, until_so};
 use crate::notify::Endpoint;
@@ -34,7 +34,7 @@ impl Siege {
         let mut numbers = Numbers::new(seed);
         let cluster = Cluster::new(&format!("{n_nodes}x(sim:{n_gpus}xH100-80G)"));
         let endpoint = Endpoint::new(|_| Some(200));
-        let load = Load::start(&cluster, n_gpus, &endpoint.url, &mut numbers);
+        let load = Load::start(&cluster, n_gpus, Some(&endpoint.url), &mut numbers);
         Self {
             cluster,
             numbers,
@@ -83,19 +83,7 @@ impl Siege {
     }
 
     fn a_shepherd(&mut self) -> Option<(u64, u32)> {
-        let mut claims = claims(&self.cluster);
-        claims.retain(|claim| !claim.file_name().unwrap().as_encoded_bytes().starts_with(b"."));
-        claims.sort_unstable();
-        let claim = self.numbers.pick(&claims)?;
-        let name = claim.file_name()?.to_str()?;
-        let claim = std::fs::read_to_string(claim).ok()?;
-        let (_, first) = claim.lines().next()?.split_once(' ')?;
-        let first: serde_json::Value = serde_json::from_str(first).ok()?;
-        let pid = u32::try_from(first["claimed"]["shepherd"].as_u64()?).ok()?;
-        let id = name.split('#').next()?.parse().ok()?;
-        // The agent itself claims tasks that must never start; and a shepherd may have ended
-        // meanwhile.
-        (shepherded(pid)? == id).then_some((id, pid))
+        pick_shepherd(claims(&self.cluster), &mut self.numbers)
     }
 
     /// Kills the nursery, if there is one.
@@ -115,28 +103,9 @@ impl Siege {
         let waiting = || self.cluster.client().status().map(|it| it.notifications.waiting);
         until_so("all messages are sent", || waiting().is_ok_and(|waiting| waiting == 0));
         let took = self.began.elapsed();
-        let mut history = History {
-            asked: done.asked,
-            extended: done.extended,
-            told: self.endpoint.got().iter().map(told).collect(),
-            killed: self.killed,
-            ..History::default()
-        };
-        for asked in &history.asked {
-            let out = read_of_node(&self.cluster.state(), &format!("jobs/{}/1/stdout", asked.id));
-            history.outputs.insert(asked.id, out);
-        }
-        // The next server cleans up after a killed one.
-        self.cluster.down(&[]);
-        self.cluster.up();
-        self.cluster.down(&[]);
-        history.left = left_behind(&self.cluster);
-        let verified = self.cluster.gpool(["verify"]);
-        let is_sound = verified.code == 0 && verified.out.contains("is sound");
-        history.unsound = (!is_sound).then(|| format!("{verified:?}"));
-        history.read_store(&self.cluster.state());
-        history.read_claims(&self.cluster.state());
-        history.read_trace(&std::fs::read_to_string(self.cluster.path("trace")).unwrap());
+        let told = self.endpoint.got().iter().map(told).collect();
+        let agents = [self.cluster.state()];
+        let history = read_history(&mut self.cluster, &agents, done, told, self.killed);
         self.restarts.sort_unstable();
         let (n_jobs, n_killed) = (history.asked.len(), history.killed.len());
         let middle = self.restarts.get(self.restarts.len() / 2);
@@ -154,13 +123,56 @@ impl Siege {
     }
 }
 
-fn told(got: &crate::notify::Got) -> Told {
+/// The job and the process of the shepherd of a random claim.
+pub fn pick_shepherd(mut claims: Vec<PathBuf>, numbers: &mut Numbers) -> Option<(u64, u32)> {
+    claims.retain(|claim| !claim.file_name().unwrap().as_encoded_bytes().starts_with(b"."));
+    claims.sort_unstable();
+    let claim = numbers.pick(&claims)?;
+    let name = claim.file_name()?.to_str()?;
+    let claim = std::fs::read_to_string(claim).ok()?;
+    let (_, first) = claim.lines().next()?.split_once(' ')?;
+    let first: serde_json::Value = serde_json::from_str(first).ok()?;
+    let pid = u32::try_from(first["claimed"]["shepherd"].as_u64()?).ok()?;
+    let id = name.split('#').next()?.parse().ok()?;
+    // The agent itself claims tasks that must never start; and a shepherd may have ended meanwhile.
+    (shepherded(pid)? == id).then_some((id, pid))
+}
+
+/// Stops a cluster without jobs, and reads its history. Its agents have these state folders.
+pub fn read_history(
+    cluster: &mut Cluster,
+    agents: &[PathBuf],
+    done: Done,
+    told: Vec<Told>,
+    killed: BTreeMap<u64, Fate>,
+) -> History {
+    let Done { asked, extended } = done;
+    let mut history = History { asked, extended, told, killed, ..History::default() };
+    for asked in &history.asked {
+        let out = read_of_node(agents, &format!("jobs/{}/1/stdout", asked.id));
+        history.outputs.insert(asked.id, out);
+    }
+    // The next server cleans up after a killed one.
+    cluster.down(&[]);
+    cluster.up();
+    cluster.down(&[]);
+    history.left = left_behind(cluster);
+    let verified = cluster.gpool(["verify"]);
+    let is_sound = verified.code == 0 && verified.out.contains("is sound");
+    history.unsound = (!is_sound).then(|| format!("{verified:?}"));
+    history.read_store(&cluster.state());
+    history.read_claims(agents);
+    history.read_trace(&std::fs::read_to_string(cluster.path("trace")).unwrap());
+    history
+}
+
+pub fn told(got: &crate::notify::Got) -> Told {
     let job = got.json()["data"]["id"].as_str().unwrap().parse().unwrap();
     Told { message: got.header("webhook-id").to_owned(), job }
 }
 
 /// Waits until no job is left.
-fn drain(cluster: &Cluster, done: &[String]) {
+pub fn drain(cluster: &Cluster, done: &[String]) {
     let client = cluster.client();
     let give_up = Instant::now() + Duration::from_secs(60);
     while !client.status().is_ok_and(|status| status.jobs.is_empty()) {
@@ -176,8 +188,12 @@ fn drain(cluster: &Cluster, done: &[String]) {
 
 /// The claims of tasks that are not over, on any node.
 fn claims(cluster: &Cluster) -> Vec<PathBuf> {
-    let folders = layout::folders(&cluster.state());
-    let entries = folders.iter().filter_map(|node| std::fs::read_dir(node.join("tasks")).ok());
+    claims_in(&layout::folders(&cluster.state()))
+}
+
+/// The same in the state folders of some agents.
+pub fn claims_in(agents: &[PathBuf]) -> Vec<PathBuf> {
+    let entries = agents.iter().filter_map(|agent| std::fs::read_dir(agent.join("tasks")).ok());
     entries.flatten().flatten().map(|entry| entry.path()).collect()
 }
 
