@@ -13,7 +13,7 @@ use gpool_model::{
 use gpool_world::{JobRow, NodeRow, World};
 
 use crate::project_tree::{self, absent};
-use possible::{satisfiable_on, with_possible_instances};
+use possible::{domains, in_some_domain, satisfiable_on, with_possible_instances};
 
 mod parts;
 mod possible;
@@ -227,9 +227,18 @@ impl<'a> Admission<'a> {
             false => nodes,
         };
         let models = self.world.models_to_choose(&fit.gpus, fit.pool.as_ref(), fit.gang);
-        let answer = satisfiable_on(&nodes, fit, models);
+        let answer = match fit.topology().filter(|topology| topology.is_required) {
+            None => satisfiable_on(&nodes, fit, models),
+            Some(topology) => {
+                let domains = domains(&nodes, topology);
+                if domains.is_empty() {
+                    self.check_named(&fit.nodes.clone().unwrap_or_default(), &[])?;
+                }
+                in_some_domain(domains, |nodes| satisfiable_on(nodes, fit, models.clone()))
+            }
+        };
         let answer = answer.map_err(|refusal| match chosen {
-            Some(nodes) if nodes.chooses() => {
+            Some(nodes) if nodes.chooses() || fit.topology().is_some() => {
                 Refusal::OnNodes { nodes: Arc::clone(nodes), refusal: Box::new(refusal) }
             }
             _ => refusal,

@@ -12,6 +12,7 @@ use crate::node::Node;
 use crate::parse::ParseError;
 use crate::pattern::ModelPattern;
 use crate::rare::is_false;
+use crate::topology::Topology;
 
 /// The nodes that a job may use. The default allows every node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
@@ -26,6 +27,9 @@ pub struct NodeFilter {
     /// Only nodes that satisfy all of these.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub rules: BTreeSet<NodeRule>,
+    /// What the nodes of a gang have in common.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub topology: Option<Topology>,
     /// Only nodes without other jobs; no other job starts there while it runs.
     #[serde(skip_serializing_if = "is_false")]
     pub exclusive: bool,
@@ -85,6 +89,10 @@ impl fmt::Display for NodeFilter {
             } else {
                 format!("--where {rule}")
             }
+        }));
+        flags.extend(self.topology.iter().map(|topology| match topology.is_required {
+            true => format!("--topology {topology}"),
+            false => format!("--topology '{topology}'"),
         }));
         if self.exclusive {
             flags.push("--exclusive".to_owned());

@@ -118,7 +118,8 @@ pub use used::{InUse, Used};
 pub use verb::{JobVerb, LimitChange, SignalTo};
 
 pub use gpool_units::{
-    escape, file_pattern, hostlist, id, indexes, label, parse, placeholder, positions, rare, unit,
+    escape, file_pattern, hostlist, id, indexes, label, parse, placeholder, positions, rare,
+    topology, unit,
 };
 pub use id::{
     Attempt, DeviceUuid, Generation, Incarnation, JobId, JobNumber, NodeName, PoolName,
@@ -129,4 +130,5 @@ pub use label::{LabelChange, Labels};
 pub use parse::ParseError;
 pub use positions::Positions;
 pub use rare::Rare;
+pub use topology::Topology;
 pub use unit::{Bytes, GpuTime, MilliCpu, MilliGpu, Millis, Timestamp};

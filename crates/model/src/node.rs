@@ -12,6 +12,7 @@ use crate::id::{DeviceUuid, NodeName, PoolName, TaskId};
 use crate::label::Labels;
 use crate::lease::Silence;
 use crate::resource::{ResourceKind, Resources};
+use crate::topology::{FOUND_PREFIX, Topology};
 use crate::unit::Timestamp;
 
 /// The labels that agents find: the switches that their machine is connected to.
@@ -82,6 +83,12 @@ impl Node {
     #[must_use]
     pub fn label(&self, name: &str) -> Option<&str> {
         self.labels.get(name).or_else(|| self.facts.found_labels.get(name)).map(String::as_str)
+    }
+
+    /// The value that nodes of a gang have in common with it; `None` if it has no such label.
+    #[must_use]
+    pub fn topology_value(&self, Topology { name, .. }: &Topology) -> Option<&str> {
+        self.label(&format!("{FOUND_PREFIX}{name}")).or_else(|| self.label(name))
     }
 
     /// Every label that [`Self::label`] knows.

@@ -19,6 +19,7 @@ use crate::rare::is_false;
 use crate::reason::Reason;
 use crate::request::job::JobRequest;
 use crate::sharer::Sharer;
+use crate::topology::Topology;
 use crate::unit::{Bytes, MilliCpu, MilliGpu, Millis, Timestamp};
 
 /// The plan for one snapshot.
@@ -195,6 +196,21 @@ impl Fit {
             && (!self.in_container || node.facts.engine.is_some())
             && !self.lacking_nodes.iter().any(|it| it.node == node.name)
             && (self.at.is_empty() || self.at.iter().any(is_there))
+    }
+
+    /// What its nodes must, or should, have in common; `None` if it is on one node or paused.
+    #[must_use]
+    pub fn topology(&self) -> Option<&Topology> {
+        let topology = self.nodes.as_ref()?.topology.as_ref()?;
+        (self.gang.nodes > 1 && self.at.is_empty()).then_some(topology)
+    }
+
+    /// The same limited to some of its nodes, without a topology.
+    #[must_use]
+    pub fn only_on<'n>(&self, names: impl Iterator<Item = &'n NodeName>) -> Self {
+        let filter = self.nodes.as_deref().cloned().unwrap_or_default();
+        let filter = NodeFilter { include: names.cloned().collect(), topology: None, ..filter };
+        Self { nodes: filter.unless_default(), ..self.clone() }
     }
 
     /// Whether it needs nodes without other jobs.

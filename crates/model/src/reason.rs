@@ -65,6 +65,10 @@ pub enum Reason {
         free: u32,
         /// Nodes that would have enough if they were empty.
         able: u32,
+        /// The value of the topology's label on these nodes, if all must have the same: that of
+        /// the nodes that are closest to enough.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        within: Option<Box<str>>,
     },
     /// Too few tasks of a gang that may be anywhere fit at once.
     TasksNotFree {
@@ -74,6 +78,9 @@ pub enum Reason {
         free: u32,
         /// Tasks that would fit on empty nodes.
         able: u32,
+        /// As of nodes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        within: Option<Box<str>>,
     },
     /// It is paused, and not all of its devices are free.
     PausedOn {

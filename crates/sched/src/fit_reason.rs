@@ -96,7 +96,7 @@ fn paused_on(capacity: &Capacity<'_>, fit: &Fit) -> Reason {
 
 /// Why a job of several nodes or tasks has no place: the nodes that would be enough are drained or
 /// unreachable, or the number that fits now is too small.
-fn nodes_not_free(capacity: &Capacity<'_>, fit: &Fit, is_shown: bool) -> Reason {
+pub(crate) fn nodes_not_free(capacity: &Capacity<'_>, fit: &Fit, is_shown: bool) -> Reason {
     let (need, needed) = (fit.n_devices_on_node(), HostResources::needed(fit));
     let n_ranks = fit.gpus.models.len().max(1);
     let sum = |times: &dyn Fn(&NodeCapacity<'_>) -> u32| {
@@ -132,8 +132,8 @@ fn nodes_not_free(capacity: &Capacity<'_>, fit: &Fit, is_shown: bool) -> Reason 
     };
     let free = if is_shown { most(&free) } else { 0 };
     match fit.gang.anywhere {
-        true => Reason::TasksNotFree { need: need_times, free, able },
-        false => Reason::NodesNotFree { need: need_times, free, able },
+        true => Reason::TasksNotFree { need: need_times, free, able, within: None },
+        false => Reason::NodesNotFree { need: need_times, free, able, within: None },
     }
 }
 

@@ -22,6 +22,7 @@ mod pipeline;
 mod preemption;
 mod quota_state;
 mod share_report;
+mod topology;
 mod victims;
 
 pub use caps::user_quota;

@@ -16,4 +16,5 @@ pub mod parse;
 pub mod placeholder;
 pub mod positions;
 pub mod rare;
+pub mod topology;
 pub mod unit;

@@ -13,7 +13,7 @@ use gpool_model::{
 use gpool_world::{JobRow, Snapshot, World};
 
 use crate::arrays::row_of;
-use crate::job::{ran, taken_by, with_plain};
+use crate::job::{has_value, ran, taken_by, values, with_plain};
 use crate::projects::upwards;
 use crate::tally::{
     HOST_KINDS, add, add_memory, booked, capacity, devices_on_node, has_all, has_at, is_at, is_of,
@@ -284,9 +284,26 @@ impl<'a> AllocationTimeline<'a> {
         shape: &Shape,
         when: Stretch,
     ) -> Option<&'n NodeName> {
+        match values(snapshot.world, &shape.fit) {
+            None => self.has_places_within(snapshot, shape, when, None),
+            Some(values) => values
+                .into_iter()
+                .find_map(|value| self.has_places_within(snapshot, shape, when, Some(value))),
+        }
+    }
+
+    /// The same on nodes with this value of the topology's label.
+    fn has_places_within<'n>(
+        &self,
+        snapshot: &Snapshot<'n>,
+        shape: &Shape,
+        when: Stretch,
+        value: Option<&str>,
+    ) -> Option<&'n NodeName> {
         let needed = u64::from(shape.fit.gang.nodes);
         kinds(snapshot.world, &shape.fit).into_iter().find_map(|kind| {
             let nodes = snapshot.world.nodes_by_name().map(|(_, row)| &row.node);
+            let nodes = nodes.filter(|node| has_value(node, &shape.fit, value));
             let (mut first, mut n_places) = (None, 0);
             for node in nodes {
                 if n_places >= needed {

@@ -10,7 +10,7 @@ use gpool_model::{
 use gpool_world::{JobRow, Snapshot};
 
 use crate::arrays::{Running, attempt_of, row_of};
-use crate::job::{is_parked, is_spread, n_tasks, places_of, taken_by};
+use crate::job::{is_parked, is_spread, is_together, n_tasks, places_of, taken_by};
 use crate::tally::{
     HOST_KINDS, Holding, NodeTally, Tally, Tenancy, add, capacity, has_all, is_of, milli_of,
     unusable,
@@ -67,6 +67,8 @@ pub(crate) fn check(
             found.push(Violation::WrongNumberOfTasks { job, places, tasks });
         } else if !is_spread(row.spec.gang, placements.iter().map(|it| &it.node)) {
             found.push(Violation::WrongSpread { job });
+        } else if !resumes && !is_together(world, &row.spec, placements.iter().map(|it| &it.node)) {
+            found.push(Violation::NotTogether { job });
         }
         let mut ranks = BTreeSet::new();
         for (rank, placement) in placements.iter().enumerate() {

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use gpool_model::plan::Fit;
 use gpool_model::{
-    Allocation, AllocationState, Bytes, Decision, Gang, JobId, JobSpec, Millis, NodeFilter,
+    Allocation, AllocationState, Bytes, Decision, Gang, JobId, JobSpec, Millis, Node, NodeFilter,
     NodeName, OrderKey, Phase, Placement, Plan, Policy, PoolName, ResourceKind, Resources, Sharer,
     Slot, Timestamp,
 };
-use gpool_world::{JobRow, Snapshot};
+use gpool_world::{JobRow, Snapshot, World};
 
 /// What a job asks of nodes.
 pub(crate) fn fit_of(row: &JobRow) -> Fit {
@@ -156,6 +156,33 @@ pub(crate) fn ran(row: &JobRow) -> Millis {
 pub(crate) fn n_tasks(spec: &JobSpec) -> usize {
     let Gang { nodes, tasks_per_node, .. } = spec.gang;
     usize::try_from(u64::from(nodes) * u64::from(tasks_per_node)).unwrap_or(usize::MAX)
+}
+
+/// Whether the nodes of a gang have in common what it needs.
+pub(crate) fn is_together<'a>(
+    world: &World,
+    spec: &JobSpec,
+    nodes: impl Iterator<Item = &'a NodeName>,
+) -> bool {
+    let filter = spec.nodes.as_ref();
+    let topology = filter.and_then(|it| it.topology.as_ref()).filter(|it| it.is_required);
+    let Some(topology) = topology.filter(|_| spec.gang.nodes > 1) else { return true };
+    let value = |name: &NodeName| world.node(name)?.node.topology_value(topology);
+    let values: BTreeSet<Option<&str>> = nodes.map(value).collect();
+    values.len() == 1 && !values.contains(&None)
+}
+
+/// The values of the label that the nodes of a job must have in common; none if they need not.
+pub(crate) fn values<'w>(world: &'w World, fit: &Fit) -> Option<BTreeSet<&'w str>> {
+    let topology = fit.topology().filter(|it| it.is_required)?;
+    let nodes = world.nodes_by_name().map(|(_, row)| &row.node);
+    Some(nodes.filter_map(|node| node.topology_value(topology)).collect())
+}
+
+/// Whether a node may take tasks of a job whose nodes all have this value.
+pub(crate) fn has_value(node: &Node, fit: &Fit, value: Option<&str>) -> bool {
+    let own = |topology| node.topology_value(topology);
+    value.is_none_or(|value| fit.topology().and_then(own) == Some(value))
 }
 
 /// Whether tasks are on the right number of nodes with the same number on each, unless they may run

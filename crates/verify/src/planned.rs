@@ -11,7 +11,7 @@ use gpool_world::{JobRow, Snapshot};
 
 use crate::arrays::{Running, row_of, waiting_rows};
 use crate::course::{AllocationTimeline, reservation_turns, reserved, started, stretch};
-use crate::job::{domain, is_escalated, is_spread, n_tasks, pending, taken_by};
+use crate::job::{domain, is_escalated, is_spread, is_together, n_tasks, pending, taken_by};
 use crate::order::compare;
 use crate::projects::{are_bounded, are_shared};
 use crate::shape::shape_of;
@@ -60,6 +60,11 @@ pub(crate) fn check_feasible(snapshot: &Snapshot<'_>, plan: &Plan, found: &mut V
             found.push(Violation::WrongNumberOfTasks { job, places, tasks });
         } else if !is_spread(row.spec.gang, planned.placements.iter().map(|it| &it.node)) {
             found.push(Violation::WrongSpread { job });
+        }
+        let is_paused = !shape.fit.at.is_empty();
+        let nodes = planned.placements.iter().map(|it| &it.node);
+        if !is_paused && !is_together(world, &row.spec, nodes) {
+            found.push(Violation::NotTogether { job });
         }
         for placement in &planned.placements {
             let node = world.node(&placement.node).map(|row| &row.node);

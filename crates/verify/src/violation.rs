@@ -67,6 +67,9 @@ pub enum Violation {
     /// each.
     #[error("the tasks of job {job} are not distributed over nodes as requested")]
     WrongSpread { job: JobId },
+    /// The nodes of a gang do not have in common what it needs.
+    #[error("the nodes of {job} do not have the same value of the label of its topology")]
+    NotTogether { job: JobId },
     /// The recorded states of a job's tasks do not fit its phase.
     #[error("the tasks of job {job} do not match its phase")]
     WrongTaskCourses { job: JobId },

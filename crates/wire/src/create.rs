@@ -136,6 +136,11 @@ pub struct JobCreate {
     /// GPUs of that model), `"!ssd"`, `"rack=3|rack=4"`.
     #[serde(default, rename = "where", skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<String>,
+    /// What the nodes of a job of several nodes have in common: `"same-switch"`, `"same-rack"`,
+    /// `"same-nvlink"` or `"same-LABEL"`: all have the same value of that label. With `"prefer
+    /// same-rack"`, it takes other nodes if these are not free.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology: Option<String>,
     /// If true, runs only on nodes without other jobs, and no other job starts there while it runs.
     /// The job still gets only the GPUs that it requests.
     #[serde(default, skip_serializing_if = "is_false")]

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use gpool_model::{LabelChange, NodeFilter, NodeName, NodeRule, Refusal, hostlist};
+use gpool_model::{LabelChange, NodeFilter, NodeName, NodeRule, Refusal, Topology, hostlist};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -59,12 +59,20 @@ fn rules(texts: &[String]) -> Result<BTreeSet<NodeRule>, Refusal> {
 }
 
 impl JobCreate {
+    fn topology(&self) -> Result<Option<Topology>, Refusal> {
+        let parse = |text: &String| {
+            Topology::parse(text).map_err(|error| invalid("topology", &error.to_string()))
+        };
+        self.topology.as_ref().map(parse).transpose()
+    }
+
     /// Returns the node filter; `None` if the job may use every node.
     pub(crate) fn node_filter(&self) -> Result<Option<Arc<NodeFilter>>, Refusal> {
         let filter = NodeFilter {
             include: names("node", &self.node)?,
             exclude: names("not_node", &self.not_node)?,
             rules: rules(&self.rules)?,
+            topology: self.topology()?,
             exclusive: self.exclusive,
         };
         Ok(filter.unless_default())

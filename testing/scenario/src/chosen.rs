@@ -1,10 +1,10 @@
-//! Node filters of jobs: `on n1,n2`, `not-on n3`, `where rack=3`, `exclusive`.
+//! Node filters of jobs: `on n1,n2`, `not-on n3`, `where rack=3`, `topology same-rack`, `exclusive`.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use gpool_model::{NodeFilter, NodeName, NodeRule, PoolName, ShareWith, hostlist};
+use gpool_model::{NodeFilter, NodeName, NodeRule, PoolName, ShareWith, Topology, hostlist};
 use gpool_world::World;
 
 use crate::words::{ScenarioError, Words};
@@ -18,6 +18,7 @@ pub(crate) fn read(
     match word {
         "on" => filter.include = nodes(words)?,
         "exclusive" => filter.exclusive = true,
+        "topology" => filter.topology = Some(words.parse("a topology", Topology::parse)?),
         "not-on" => filter.exclude = nodes(words)?,
         _ => {
             filter.rules.insert(words.parse("a rule", NodeRule::parse)?);
@@ -32,7 +33,9 @@ fn nodes(words: &mut Words<'_>) -> Result<BTreeSet<NodeName>, ScenarioError> {
 
 /// Writes a filter in the form that is read.
 pub(crate) fn write(f: &mut fmt::Formatter<'_>, filter: Option<&NodeFilter>) -> fmt::Result {
-    let Some(NodeFilter { include, exclude, rules, exclusive }) = filter else { return Ok(()) };
+    let Some(NodeFilter { include, exclude, rules, topology, exclusive }) = filter else {
+        return Ok(());
+    };
     for (word, names) in [("on", include), ("not-on", exclude)] {
         let names: Vec<&str> = names.iter().map(NodeName::as_str).collect();
         if !names.is_empty() {
@@ -40,6 +43,9 @@ pub(crate) fn write(f: &mut fmt::Formatter<'_>, filter: Option<&NodeFilter>) -> 
         }
     }
     rules.iter().try_for_each(|rule| write!(f, "  where {rule}"))?;
+    if let Some(topology) = topology {
+        write!(f, "  topology {}", topology.to_string().replace(' ', "-"))?;
+    }
     f.write_str(if *exclusive { "  exclusive" } else { "" })
 }
 
@@ -71,6 +77,8 @@ pub(crate) fn random(world: &World, number: u32) -> Option<Arc<NodeFilter>> {
             filter.rules.insert(rule.expect("the rules of the list are valid"));
         }
         5 => filter.exclusive = true,
+        6 | 7 => filter.topology = Topology::parse("same-rack").ok(),
+        8 => filter.topology = Topology::parse("prefer same-rack").ok(),
         _ => {}
     }
     filter.unless_default()

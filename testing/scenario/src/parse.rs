@@ -245,7 +245,7 @@ impl Reader {
             }
             "pool" => spec.pool = Some(PoolName::new(words.need("a pool")?)),
             "share-with" => spec.share_with = Some(words.parse("jobs", ShareWith::from_str)?),
-            "on" | "not-on" | "where" | "exclusive" => {
+            "on" | "not-on" | "where" | "topology" | "exclusive" => {
                 let mut nodes = spec.nodes.as_deref().cloned().unwrap_or_default();
                 chosen::read(word, &mut nodes, words)?;
                 spec.nodes = nodes.unless_default();

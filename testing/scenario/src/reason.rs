@@ -18,8 +18,10 @@ fn of_nodes(reason: &Reason) -> Option<String> {
         Reason::GpusNotFreeTogether { need, free, node, .. } => {
             format!("need {need} free {free} on {node}")
         }
-        Reason::NodesNotFree { need, free, able } | Reason::TasksNotFree { need, free, able } => {
-            format!("need {need} free {free} of {able}")
+        Reason::NodesNotFree { need, free, able, within }
+        | Reason::TasksNotFree { need, free, able, within } => {
+            let within = within.as_ref().map(|value| format!(" within {value}"));
+            format!("need {need} free {free} of {able}{}", within.unwrap_or_default())
         }
         Reason::GpuShareNotFree { need, share, free, node, largest } => {
             format!("need {share} of {need} free {free} on {node} largest {largest}")

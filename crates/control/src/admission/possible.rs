@@ -1,5 +1,6 @@
 //! Checks whether nodes could ever run a request, and finds the largest part that they could.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use gpool_model::enforcement::Enforcement;
@@ -9,6 +10,7 @@ use gpool_model::plan::Fit;
 use gpool_model::refusal::LargestFit;
 use gpool_model::{
     Bytes, DeviceUuid, GpuAmount, GpuRequest, MilliCpu, ModelPattern, Refusal, Resources, Share,
+    Topology,
 };
 use gpool_world::NodeRow;
 
@@ -61,6 +63,28 @@ pub(super) fn satisfiable_on(
         node: most.map(|row| row.node.name.clone()),
         kind,
     })
+}
+
+/// The nodes by the value of a topology's label.
+pub(super) fn domains<'n>(nodes: &[&'n NodeRow], topology: &Topology) -> Vec<Vec<&'n NodeRow>> {
+    let mut domains = BTreeMap::<&str, Vec<&NodeRow>>::new();
+    for row in nodes {
+        if let Some(value) = row.node.topology_value(topology) {
+            domains.entry(value).or_default().push(row);
+        }
+    }
+    domains.into_values().collect()
+}
+
+/// Whether the nodes of some domain could run a job; else the refusal of the largest domain.
+pub(super) fn in_some_domain(
+    mut domains: Vec<Vec<&NodeRow>>,
+    check: impl Fn(&[&NodeRow]) -> Result<(), Refusal>,
+) -> Result<(), Refusal> {
+    domains.sort_by_key(|nodes| Reverse(nodes.len()));
+    let mut answers = domains.iter().map(|nodes| check(nodes));
+    let first = answers.next().unwrap_or(Ok(()));
+    if first.is_ok() || answers.any(|answer| answer.is_ok()) { Ok(()) } else { first }
 }
 
 /// Returns a node with the instances that its devices would have if all of them were of one

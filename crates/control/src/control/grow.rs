@@ -2,12 +2,14 @@
 //! to join it with the tasks of one more node. A joining job is scheduled behind all jobs of the
 //! same priority and may be preempted at any time. It ends with the run that it joined.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use gpool_model::event::Upkeep;
 use gpool_model::job::StopCause;
 use gpool_model::{
-    Gang, GpuRequest, Job, JobId, JobRequest, JobSpec, Joins, Life, ModelPattern, Phase, Rare,
+    Gang, GpuRequest, Job, JobId, JobRequest, JobSpec, Joins, Life, ModelPattern, Node, NodeFilter,
+    NodeName, Phase, Rare,
 };
 use gpool_world::{JobRow, World};
 
@@ -80,6 +82,7 @@ impl Control {
         };
         let request = JobRequest {
             gpus: self.same_model(row),
+            nodes: self.same_domain(row),
             gang: Gang { tasks_per_node, ..Gang::SINGLE },
             after: Rare::default(),
             pty: None,
@@ -101,6 +104,24 @@ impl Control {
             retry_of: None,
             submitted_at: self.now,
         }
+    }
+
+    /// Returns the nodes of one more task: those that have in common with the job's what it needs.
+    fn same_domain(&self, row: &JobRow) -> Option<Arc<NodeFilter>> {
+        let nodes = row.spec.nodes.as_ref()?;
+        let Some(topology) = nodes.topology.as_ref().filter(|it| it.is_required) else {
+            return Some(Arc::clone(nodes));
+        };
+        let all = || self.world.nodes_by_name().map(|(_, row)| &row.node);
+        let first = row.job.phase.allocations().first().map(|it| &it.node);
+        let first = all().find(|node| Some(&node.name) == first);
+        let value = first.and_then(|node| node.topology_value(topology));
+        let is_there = |node: &&Node| nodes.allows(node) && node.topology_value(topology) == value;
+        let mut include: BTreeSet<NodeName> =
+            all().filter(is_there).map(|node| node.name.clone()).collect();
+        // An empty set would allow every node.
+        include.extend(first.map(|node| node.name.clone()));
+        Some(Arc::new(NodeFilter { include, ..NodeFilter::clone(nodes) }))
     }
 
     /// Returns the GPUs of one more task, of the model that the job has.

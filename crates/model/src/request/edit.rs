@@ -99,6 +99,7 @@ pub static EDITS: &[Edit] = &[
     Edit::new("node", copy_nodes!(include)),
     Edit::new("not_node", copy_nodes!(exclude)),
     Edit::new("where", copy_nodes!(rules)),
+    Edit::new("topology", copy_nodes!(topology)),
     Edit::new("exclusive", copy_nodes!(exclusive)),
     Edit::new("cpus", copy!(cpus)),
     Edit::new("mem", copy!(memory)),

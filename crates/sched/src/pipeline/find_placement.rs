@@ -14,6 +14,7 @@ use crate::capacity::{
 use crate::fit_reason;
 use crate::node_scores::{Fragmentation, NodeComparison};
 use crate::quota_state::resource_flavors::of_one_model;
+use crate::topology::{self, in_domains};
 use crate::victims::Solution;
 
 /// Nodes of equal score that are compared by expected ends.
@@ -39,11 +40,15 @@ impl Failed {
 pub(super) struct Placing {
     /// By [`FitIx`]: of jobs that no reservation admits.
     failed: Vec<Option<Failed>>,
-    /// The same for other jobs: by the class of GPUs that they are limited to, and the reservations
-    /// that admit them.
-    failed_inside: BTreeMap<(usize, Option<usize>, Vec<usize>), Failed>,
+    /// The same for other jobs: by the flavor that they are limited to, and the reservations that
+    /// admit them.
+    failed_inside: BTreeMap<(FlavorKey, Vec<usize>), Failed>,
     fragmentation: Fragmentation,
 }
+
+/// The demand of a job, and the class of GPUs and the domain of its topology that a flavor limits
+/// it to.
+pub(super) type FlavorKey = (FitIx, Option<usize>, Option<usize>);
 
 impl Placing {
     pub fn begin(&mut self, world: &World) {
@@ -64,7 +69,7 @@ impl Placing {
         !self.failed_inside.is_empty() || self.failed.iter().any(Option::is_some)
     }
 
-    /// Returns where a job can start at once. `class` is the class of GPUs that it is limited to.
+    /// Returns where a job can start at once.
     ///
     /// # Errors
     /// The reason why it has no place: with `is_shown`, exact numbers; otherwise only the kind.
@@ -72,12 +77,13 @@ impl Placing {
         &mut self,
         view: View<'_, '_>,
         demand: Demand<'_>,
-        (FitIx(fit_ix), class): (FitIx, Option<usize>),
+        flavor: FlavorKey,
         is_shown: bool,
     ) -> Result<Solution, Reason> {
         let (length, access) = (demand.shape.takes, view.holds.access(demand.shape));
-        let is_usual = access.is_empty() && class.is_none();
-        let key = (fit_ix, class, access);
+        let (FitIx(fit_ix), class, domain) = flavor;
+        let is_usual = access.is_empty() && class.is_none() && domain.is_none();
+        let key = (flavor, access);
         let failed = match is_usual {
             true => self.failed[fit_ix].as_ref(),
             false => self.failed_inside.get(&key),
@@ -129,14 +135,30 @@ pub fn would_place(
     let capacity = Capacity::new(snapshot.world);
     let holds = Holds::of(snapshot, policy, &capacity);
     let policy = policy.of_pool(shape.domain.as_ref());
-    let shape = &*of_one_model(snapshot.world, shape);
-    let demand = Demand::new(shape, policy, 0);
+    let shape = of_one_model(snapshot.world, shape);
     let timeline = &Timeline::new(snapshot);
     let view = View { snapshot: *snapshot, capacity: &capacity, holds: &holds, timeline };
-    match Placing::default().find(view, demand) {
-        Some(found) => Ok(capacity.placements(&found.placed, &shape.fit)),
-        None => Err(reason(view, demand, true)),
+    let mut reasons = Vec::new();
+    for (_, shape) in in_domains(snapshot.world, &capacity, shape.clone()) {
+        let demand = Demand::new(&shape, policy, 0);
+        match Placing::default().find(view, demand) {
+            Some(found) => return Ok(capacity.placements(&found.placed, &shape.fit)),
+            None => reasons.push(reason(view, demand, true)),
+        }
     }
+    Err(of_domains(view, &shape, &reasons)
+        .or_else(|| reasons.pop())
+        .unwrap_or_else(|| reason(view, Demand::new(&shape, policy, 0), true)))
+}
+
+/// Why a gang has a place in none of the domains that it needs, if it has too little room in each:
+/// one reason for all. `reasons` are those of the domains.
+pub(super) fn of_domains(view: View<'_, '_>, shape: &Shape, reasons: &[Reason]) -> Option<Reason> {
+    let is_short =
+        |it: &Reason| matches!(it, Reason::NodesNotFree { .. } | Reason::TasksNotFree { .. });
+    let View { snapshot, capacity, .. } = view;
+    let reason = || topology::reason(snapshot.world, capacity, &shape.fit);
+    if reasons.iter().all(is_short) { reason() } else { None }
 }
 
 /// Returns the best placement of all tasks of a job that starts now, in the order of nodes.

@@ -395,12 +395,13 @@ impl<'a, 'w> Cycle<'a, 'w> {
         let queue = world.shape(head.shape_ix);
         let shape = &queue.shape;
         let Some(projects) = &self.cluster.projects else {
-            let open = vec![Flavor::uncharged(world, shape)];
+            let open = Flavor::uncharged(world, shape).in_domains(world, &self.cluster.capacity);
             return JobFlavors { open, by_right, ..JobFlavors::default() };
         };
         let leaf = projects.leaf(queue.line());
         let mut request = JobFlavors { leaf: Some(leaf), by_right, ..JobFlavors::default() };
-        for flavor in projects.flavors(world, shape, leaf) {
+        let flavors = projects.flavors(world, shape, leaf).into_iter();
+        for flavor in flavors.flat_map(|it| it.in_domains(world, &self.cluster.capacity)) {
             request.is_mixed |= flavor.is_mixed;
             match projects.refuses(leaf, &flavor.charge, shape.preemptible, &[]) {
                 Some(reason) => {

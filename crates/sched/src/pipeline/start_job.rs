@@ -6,7 +6,7 @@ use gpool_model::{Decision, DeviceStrategy, JobId, Placement, Reason, Shape, Tak
 use gpool_world::QueueHead;
 
 use super::consolidate::consolidate;
-use super::find_placement::waits_for_capacity;
+use super::find_placement::{of_domains, waits_for_capacity};
 use super::preempt::{self, Preemptor};
 use super::queue_order::QueueOrder;
 use super::{Cycle, JobFlavors, PlannedCluster};
@@ -224,12 +224,20 @@ impl<'a> Cycle<'a, '_> {
         request: &JobFlavors<'_>,
         waits: &[NoPlace<'_, '_>],
     ) -> Option<Reason> {
+        let shape = &self.world().shape(head.shape_ix).shape;
+        let reasons: Vec<Reason> = waits.iter().map(|it| it.reason.clone()).collect();
+        if let Some(reason) = of_domains(self.cluster.view(), shape, &reasons) {
+            return Some(reason);
+        }
         match waits {
             [] => request.refused.first().map(|(_, reason)| reason.clone()),
             [NoPlace { flavor, reason }] if flavor.class.is_none() => Some(reason.clone()),
+            // The last domain is that of the best flavor, or all nodes.
+            [.., NoPlace { flavor, reason }] if shape.fit.topology().is_some() => {
+                flavor.class.is_none().then(|| reason.clone())
+            }
             _ => {
                 let world = self.world();
-                let shape = &world.shape(head.shape_ix).shape;
                 let refused = request.refused.last().map(|(_, reason)| reason);
                 let refused = refused.or(waits.last().map(|it| &it.reason)).cloned();
                 // There may be capacity, but not where the quota allows it.
@@ -249,11 +257,19 @@ impl<'a> Cycle<'a, '_> {
         let leaf = request.leaf.filter(|_| request.is_mixed)?;
         let world = self.world();
         let shape = &world.shape(head.shape_ix).shape;
-        let solution = self.place(head, &Flavor::uncharged(world, shape)).ok()?;
-        if let Some(charge) = self.start_within_quota(head, request, shape, solution, queue) {
-            return Some(charge);
+        let any = Flavor::uncharged(world, shape).in_domains(world, &self.cluster.capacity);
+        for flavor in &any {
+            let Ok(solution) = self.place(head, flavor) else { continue };
+            let shape = &flavor.shape;
+            if let Some(charge) = self.start_within_quota(head, request, shape, solution, queue) {
+                return Some(charge);
+            }
         }
-        let narrower = self.cluster.projects.as_ref()?.narrower(world, shape, leaf);
+        let narrower = |it: &Flavor<'_>| {
+            let projects = self.cluster.projects.as_ref();
+            projects.map(|projects| projects.narrower(world, &it.shape, leaf)).unwrap_or_default()
+        };
+        let narrower: Vec<Shape> = any.iter().flat_map(narrower).collect();
         narrower.into_iter().find_map(|narrower| {
             let demand = self.demand(head, &narrower);
             let solution = self.workspace.placing.find(self.cluster.view(), demand)?;
@@ -289,7 +305,7 @@ impl<'a> Cycle<'a, '_> {
         flavor: &Flavor<'_>,
     ) -> Result<Solution, Reason> {
         let demand = self.demand(head, &flavor.shape);
-        let kind = (self.world().shape(head.shape_ix).fit_ix, flavor.class);
+        let kind = (self.world().shape(head.shape_ix).fit_ix, flavor.class, flavor.domain);
         let is_shown = !self.waiting.is_silent;
         self.workspace.placing.place(self.cluster.view(), demand, kind, is_shown)
     }

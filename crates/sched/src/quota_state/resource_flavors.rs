@@ -13,7 +13,9 @@ use gpool_model::{
 use gpool_world::{GpuClass, World};
 
 use super::{Amounts, Projects};
+use crate::capacity::Capacity;
 use crate::fairshare::TreeIx;
+use crate::topology::in_domains;
 
 /// A flavor that a job can start with.
 #[derive(Debug)]
@@ -24,6 +26,8 @@ pub(crate) struct Flavor<'a> {
     pub charge: Amounts,
     /// The class of GPUs, by position; `None` is any that the job requests.
     pub class: Option<usize>,
+    /// The domain of its topology, by position; `None` is any.
+    pub domain: Option<usize>,
     /// Whether it has GPUs of several classes together: the charge depends on the place.
     pub is_mixed: bool,
 }
@@ -32,7 +36,17 @@ impl<'a> Flavor<'a> {
     /// Returns the flavor with all requested GPUs, without a charge.
     pub fn uncharged(world: &World, shape: &'a Shape) -> Self {
         let shape = of_one_model(world, shape);
-        Self { shape, charge: Vec::new(), class: None, is_mixed: false }
+        Self { shape, charge: Vec::new(), class: None, domain: None, is_mixed: false }
+    }
+}
+
+impl<'a> Flavor<'a> {
+    /// The same in each domain of the job's topology, in the order in which they are tried.
+    pub fn in_domains(self, world: &World, capacity: &Capacity<'_>) -> Vec<Self> {
+        let Self { shape, charge, class, is_mixed, .. } = self;
+        let limit =
+            |(domain, shape)| Self { shape, charge: charge.clone(), class, domain, is_mixed };
+        in_domains(world, capacity, shape).into_iter().map(limit).collect()
     }
 }
 
@@ -126,8 +140,8 @@ impl Projects {
             own.fit.gpus.models = vec![ModelPattern::exactly(&class.model)];
             let rank = fit.gpus.models.iter().position(|model| model.matches(&class.model));
             let order = (rank.unwrap_or(0), self.rank_for(world, leaf, counts));
-            let shape = Cow::Owned(own);
-            flavors.push((order, Flavor { shape, charge, class: Some(ix), is_mixed: false }));
+            let (shape, class) = (Cow::Owned(own), Some(ix));
+            flavors.push((order, Flavor { shape, charge, class, domain: None, is_mixed: false }));
         }
         flavors.sort_by_key(|(order, _)| *order);
         let mut flavors: Vec<Flavor<'s>> = flavors.into_iter().map(|(_, flavor)| flavor).collect();

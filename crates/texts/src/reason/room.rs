@@ -1,7 +1,7 @@
 //! Reasons for missing free capacity.
 
 use gpool_model::{Reason as R, ShareWith};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     About, Explanation, about, devices, free_words, request_words, share_part, share_words,
@@ -61,6 +61,16 @@ pub(super) const ABOUT: &[About] = &[
     ),
 ];
 
+/// The values of a gang that needs nodes with one value of a label.
+fn of_topology(need: u32, free: u32, able: u32, value: &str) -> Vec<(&'static str, Value)> {
+    vec![
+        ("need", json!(need)),
+        ("free", json!(free)),
+        ("able", json!(able)),
+        ("within", json!(value)),
+    ]
+}
+
 pub(super) fn explain(reason: &R) -> Option<Explanation> {
     Some(match reason {
         R::GpusNotFree { need, free, of_instances } => (
@@ -76,7 +86,22 @@ pub(super) fn explain(reason: &R) -> Option<Explanation> {
                 vec![("need", json!(need)), ("free", json!(free)), ("node", json!(node))],
             )
         }
-        R::NodesNotFree { need, free, able } => {
+        R::NodesNotFree { need, free, able, within: Some(value) } => (
+            format!(
+                "It needs {need} nodes at once with the same label (--topology). Those with \
+                 {value:?} come closest: {able} are large enough, and {free} of them have enough \
+                 free capacity"
+            ),
+            of_topology(*need, *free, *able, value),
+        ),
+        R::TasksNotFree { need, free, able, within: Some(value) } => (
+            format!(
+                "It needs {need} tasks at once on nodes with the same label (--topology). Those \
+                 with {value:?} come closest: {able} fit, and the free capacity is enough for {free}"
+            ),
+            of_topology(*need, *free, *able, value),
+        ),
+        R::NodesNotFree { need, free, able, within: None } => {
             let text = match able < need {
                 true => {
                     format!("It needs {need} nodes at once, and only {able} are large enough")
@@ -95,7 +120,7 @@ pub(super) fn explain(reason: &R) -> Option<Explanation> {
             };
             (text, vec![("need", json!(need)), ("free", json!(free)), ("able", json!(able))])
         }
-        R::TasksNotFree { need, free, able } => {
+        R::TasksNotFree { need, free, able, within: None } => {
             let text = match able < need {
                 true => {
                     format!("It needs {need} tasks at once, and at most {able} fit on the nodes")

@@ -5,6 +5,7 @@ use gpool_model::{Bytes, Device, Drain, GpuAmount, JobId, Node, NodeName, Reason
 use gpool_world::World;
 
 use crate::course::{kinds, most_on};
+use crate::job::{has_value, values};
 use crate::tally::{
     NodeTally, Tally, capacity, devices_on_node, drain_of, has_at, is_at, is_of, on_node,
 };
@@ -27,11 +28,11 @@ impl Moment<'_> {
             Reason::GpusNotFreeTogether { need, free, node, of_instances } => {
                 self.lacks_gpus_together(*need, *free, node, *of_instances)
             }
-            Reason::NodesNotFree { need, free, able } => {
-                !self.fit.gang.anywhere && self.lacks_places(*need, *free, *able)
+            Reason::NodesNotFree { need, free, able, within } => {
+                !self.fit.gang.anywhere && self.lacks_in(within.as_deref(), (*need, *free, *able))
             }
-            Reason::TasksNotFree { need, free, able } => {
-                self.fit.gang.anywhere && self.lacks_places(*need, *free, *able)
+            Reason::TasksNotFree { need, free, able, within } => {
+                self.fit.gang.anywhere && self.lacks_in(within.as_deref(), (*need, *free, *able))
             }
             Reason::PausedOn { node, indexes, free } => self.is_paused_on(node, indexes, *free),
             Reason::PausedOnMissing { node, .. } => {
@@ -153,17 +154,40 @@ impl Moment<'_> {
             && self.at(node, |before, after| between(free, most(after), most(before)))
     }
 
+    /// The same for a job whose nodes have this value of its topology's label, if they must have
+    /// one in common. Then no other value has enough either.
+    fn lacks_in(&self, value: Option<&str>, (need, free, able): (u32, u32, u32)) -> bool {
+        match (values(self.world, self.fit), value) {
+            (None, None) => self.lacks_places(need, free, able, &|_| true),
+            (Some(values), Some(value)) => {
+                let is_in = |value| move |node: &Node| has_value(node, self.fit, Some(value));
+                let has = |node: &NodeTally<'_>, device: &Device| node.has(device, self.fit);
+                let n_free = |value| self.most_nodes(self.after, has, true, &is_in(value));
+                self.lacks_places(need, free, able, &is_in(value))
+                    && values.into_iter().all(|value| n_free(value) < need)
+            }
+            _ => false,
+        }
+    }
+
     /// Whether a job of several nodes, or tasks, finds fewer places than it needs.
-    fn lacks_places(&self, need: u32, free: u32, able: u32) -> bool {
+    fn lacks_places(
+        &self,
+        need: u32,
+        free: u32,
+        able: u32,
+        is_within: &dyn Fn(&Node) -> bool,
+    ) -> bool {
         let with_room = |tally: &Tally<'_>| {
-            self.most_nodes(tally, |node, device| node.has(device, self.fit), true)
+            let has = |node: &NodeTally<'_>, device: &Device| node.has(device, self.fit);
+            self.most_nodes(tally, has, true, is_within)
         };
         let is_undrained =
             |node: &NodeTally<'_>, device: &Device| node.node.drain_of(&device.uuid).is_none();
         need == self.fit.gang.nodes
             && need > 1
             && free < need
-            && able == self.most_nodes(self.before, is_undrained, false)
+            && able == self.most_nodes(self.before, is_undrained, false, is_within)
             && between(free, with_room(self.after), with_room(self.before))
     }
 
@@ -298,7 +322,15 @@ impl Moment<'_> {
                 && self.may_use(node)
                 && self.n_devices_on_node() <= node.most_of_a_kind(&self.fit.gpus, |_| true)
         };
-        self.most_nodes(self.before, undrained, false) < self.fit.gang.nodes
+        let n_able = |value| {
+            let is_in = |node: &Node| has_value(node, self.fit, value);
+            self.most_nodes(self.before, undrained, false, &is_in)
+        };
+        let most = match values(self.world, self.fit) {
+            None => Some(n_able(None)),
+            Some(values) => values.into_iter().map(|value| n_able(Some(value))).max(),
+        };
+        most.unwrap_or(0) < self.fit.gang.nodes
             && self.before.nodes.get(node).is_some_and(is_drained)
     }
 
@@ -316,6 +348,7 @@ impl Moment<'_> {
         tally: &Tally<'_>,
         passes: impl Fn(&NodeTally<'_>, &Device) -> bool,
         is_free: bool,
+        is_within: &dyn Fn(&Node) -> bool,
     ) -> u32 {
         let gpus = &self.fit.gpus;
         let with_rest = |node: &NodeTally<'_>| {
@@ -341,7 +374,10 @@ impl Moment<'_> {
             };
             let nodes = tally.nodes.values();
             let takes = |node: &&NodeTally<'_>| {
-                node.node.is_reachable() && node.node.drain.is_none() && self.is_here(node)
+                node.node.is_reachable()
+                    && node.node.drain.is_none()
+                    && self.is_here(node)
+                    && is_within(node.node)
             };
             let open = nodes.filter(takes);
             let times = open.map(|node| with_devices(node).min(with_rest(node)));

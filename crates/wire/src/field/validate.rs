@@ -1,7 +1,9 @@
 //! Checks of flag values. They keep the text as the user wrote it.
 
 use gpool_model::enforcement::Enforcement;
-use gpool_model::{Compat, GpuRequest, NodeRule, Refusal, Share, ShareWith, hostlist, parse};
+use gpool_model::{
+    Compat, GpuRequest, NodeRule, Refusal, Share, ShareWith, Topology, hostlist, parse,
+};
 
 use crate::problem::Problem;
 use crate::{array, check, container, course, exits, gang, notify};
@@ -24,6 +26,10 @@ pub fn node_list(text: &str) -> CheckedText {
 /// Checks a rule for node labels.
 pub(super) fn node_rule(text: &str) -> CheckedText {
     checked_text(text, NodeRule::parse(text))
+}
+
+pub(super) fn topology(text: &str) -> CheckedText {
+    checked_text(text, Topology::parse(text))
 }
 
 /// Checks a fraction of each GPU.

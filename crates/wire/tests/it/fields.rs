@@ -41,6 +41,7 @@ fn samples() -> Map<String, Value> {
         "node": ["lab1"],
         "not_node": ["lab2"],
         "where": ["rack=3"],
+        "topology": "prefer same-rack",
         "exclusive": true,
         "directory": "/home/ana",
         "environment": {"A": "1"},

@@ -32,6 +32,7 @@ mod room;
 mod shares;
 mod slots;
 mod used;
+mod topology;
 mod useful;
 mod user_caps;
 mod why;

@@ -331,6 +331,23 @@ pub(super) static PLACE: &[Field] = &[
     },
     Field {
         flag: Some(
+            Flag::value(
+                "topology",
+                "TOPOLOGY",
+                Checked(validate::topology),
+                "What the nodes of a gang have in common: same-switch, same-rack, same-nvlink or \
+                 same-LABEL; with 'prefer same-rack' it takes others if these are not free",
+            )
+            .under(heading::NODES),
+        ),
+        show: Some(|spec, _, shown| {
+            let topology = spec.nodes.as_ref().and_then(|nodes| nodes.topology.as_ref());
+            shown.topology = topology.map(ToString::to_string);
+        }),
+        ..field!("topology", topology)
+    },
+    Field {
+        flag: Some(
             Flag::switch(
                 "exclusive",
                 "Run only on nodes without other jobs, and start no other job there",
