@@ -142,7 +142,8 @@ const TABLE: &[(&str, Allowed)] = &[
     ),
     ("web", Allowed::Only(&["model", "wire"])),
     ("cli", Allowed::Only(&["model", "wire", "web", "client", "sys"])),
-    ("compat", Allowed::Only(&["model", "wire", "client", "sys", "cli"])),
+    ("step", Allowed::Only(&["model", "wire", "client", "sys", "cli"])),
+    ("compat", Allowed::Only(&["model", "wire", "client", "sys", "cli", "step"])),
     ("top", Allowed::Only(&["model", "wire", "cli"])),
     ("verbs", Allowed::Only(&["model", "wire", "web", "client", "sys", "cli", "compat"])),
     (
@@ -172,6 +173,7 @@ const TABLE: &[(&str, Allowed)] = &[
             "listen",
             "journal",
             "cli",
+            "step",
             "compat",
             "top",
             "verbs",

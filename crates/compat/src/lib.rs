@@ -71,8 +71,5 @@ pub mod testing {
     pub use crate::slurm::squeue_columns::COLUMNS as SQUEUE_COLUMNS;
     pub use crate::slurm::sreport_lines as sreport;
     pub use crate::slurm::sshare;
-    pub use crate::slurm::step::plan::{Host, LayoutRequest, Plan, StepProcess, plan};
-    pub use crate::slurm::step::programs::Programs;
-    pub use crate::slurm::step::turns::Turn;
     pub use crate::slurm::tres::{Resources, cpus_per_task, n_tasks};
 }

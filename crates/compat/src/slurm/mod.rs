@@ -43,7 +43,6 @@ mod srun;
 pub mod sshare;
 mod sstat;
 mod states;
-pub mod step;
 mod steps;
 mod table;
 pub(crate) mod times;

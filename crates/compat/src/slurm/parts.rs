@@ -12,11 +12,11 @@ use gpool_cli::foreign::slurm::flags::SRUN;
 use gpool_cli::foreign::slurm::parts::{merged_requests, split};
 use gpool_cli::foreign::slurm::shape::{SIZE, is_of_shape};
 use gpool_cli::session::Session;
+use gpool_step::watch::{Happening, catch_signals};
+use gpool_step::{PART, StepJob};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::srun::{self, as_job_of, of_step};
-use super::step::watch::{Happening, catch_signals};
-use super::step::{PART, StepJob};
 
 /// Runs `srun`: one step, or the parts of one in the job of this process or in a job of their own.
 pub fn run(words: &[String], session: &Session) -> Result {
@@ -78,7 +78,7 @@ fn in_job(job: &StepJob, parts: &[ParsedArgs], session: &Session) -> Result {
     for (at, mut child) in children.into_iter().enumerate() {
         let tell = tell.clone();
         std::thread::spawn(move || {
-            drop(tell.send(Happening::Part(at, super::step::watch::code(&mut child))))
+            drop(tell.send(Happening::Part(at, gpool_step::watch::code(&mut child))))
         });
     }
     let mut codes: Vec<Option<u8>> = vec![None; n_parts];

@@ -23,7 +23,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::{input_variables, origin, step};
+use super::{input_variables, origin};
 use crate::shim::read;
 
 /// The variables that describe the first task, if there is one.
@@ -186,8 +186,8 @@ fn with_command(
     let mut child = Command::new(&words[0])
         .args(&words[1..])
         .envs(variables_of(client, id)?)
-        .env(step::ALLOCATION, id)
-        .env(step::STEPS, folder.path())
+        .env(gpool_step::ALLOCATION, id)
+        .env(gpool_step::STEPS, folder.path())
         .spawn()
         .map_err(|error| {
             let what = format!("salloc: can't run {}: {error}", words[0]);

@@ -10,8 +10,8 @@ use gpool_cli::foreign::slurm::shape::with_tres;
 use gpool_cli::foreign::slurm::translate::{translate, without_replaced};
 use gpool_cli::foreign::translated::Translated;
 use gpool_cli::session::Session;
+use gpool_step::StepJob;
 
-use super::step::{self, StepJob};
 use super::{input_variables, select};
 use crate::shim::{gpool, read, say_ignored};
 
@@ -47,9 +47,9 @@ pub fn run(words: &[String], session: &Session) -> Result {
     args.flags = with_tres(&args.flags)?;
     let named = select::ids(args.value("jobid").map(str::to_owned).into_iter())?;
     match (named.first(), here) {
-        (Some(id), Some(job)) if id == job.id() => step::run(&job, &args, session),
-        (Some(id), _) => step::run(&StepJob::of(id, session)?, &args, session),
-        (None, Some(job)) => step::run(&job, &args, session),
+        (Some(id), Some(job)) if id == job.id() => gpool_step::run(&job, &args, session),
+        (Some(id), _) => gpool_step::run(&StepJob::of(id, session)?, &args, session),
+        (None, Some(job)) => gpool_step::run(&job, &args, session),
         (None, None) => as_job(&args, session),
     }
 }

@@ -13,7 +13,4 @@ mod sprio;
 mod squeue;
 mod sreport;
 mod sshare;
-mod step_plan;
-mod step_programs;
-mod step_turns;
 mod totals;

@@ -29,7 +29,6 @@ use clap::{Args, FromArgMatches as _};
 use gpool_cli::failure::Result;
 use gpool_cli::usage as misuse;
 use gpool_compat::import;
-use gpool_compat::slurm::step;
 use gpool_model::JobVerb;
 use gpool_verbs::{
     attach, audit, budget, ca, context, cost, digest, drain, edit, events, exec, extend, forward,
@@ -241,6 +240,6 @@ pub static VERBS: &[Verb] = verbs! {
         |args, line| completion::run(args, line.session);
     Help "man": man::ManArgs, "Write manual pages into a folder",
         |args, line| man::run(&args, VERBS, line.session);
-    Internal "step-host": step::host::StepHostArgs, "Start processes of a step; srun calls this",
-        |args, _| step::host::run(&args);
+    Internal "step-host": gpool_step::host::StepHostArgs, "Start processes of a step; srun calls this",
+        |args, _| gpool_step::host::run(&args);
 };

@@ -14,7 +14,7 @@ use gpool_cli::labelled::Labelled;
 use gpool_model::file_pattern::{FileNames, has_pattern};
 use gpool_sys::awaited;
 
-use super::plan::Plan;
+use crate::plan::Plan;
 
 /// The flags for files and labels.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::path::Path;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::{FdFlags, fcntl_setfd};
 
-use super::plan::{Host, Plan};
+use crate::plan::{Host, Plan};
 
 /// The number and the tasks of a step.
 #[derive(Debug, Default)]

@@ -23,8 +23,8 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
-use super::record;
-use super::wire::{self, FromHost, Hello, Start, StartProcess, ToHost};
+use crate::record;
+use crate::wire::{self, FromHost, Hello, Start, StartProcess, ToHost};
 
 /// Grace period of processes after their `srun` has gone.
 const GRACE: Duration = Duration::from_secs(10);

@@ -1,7 +1,7 @@
 //! The layout of a step: the tasks of the job that it uses, and the processes in each. Pure.
 
 use gpool_cli::failure::Result;
-use gpool_compat::testing::{Host, LayoutRequest, StepProcess, plan};
+use gpool_step::{Host, LayoutRequest, StepProcess, plan};
 
 fn hosts(nodes: &[(&str, u32)]) -> Vec<Host> {
     let host = |(rank, (node, usual)): (u32, &(&str, u32))| Host {

@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::path::Path;
 
-use gpool_compat::testing::{Host, LayoutRequest, Turn, plan};
+use gpool_step::{Host, LayoutRequest, Turn, plan};
 use rustix::fs::{FlockOperation, flock};
 
 /// Whether another step could choose its tasks now.

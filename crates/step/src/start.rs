@@ -18,9 +18,9 @@ use gpool_model::job::JobState;
 use gpool_wire::frame::{Frame, Frames};
 use gpool_wire::{ExecInJob, catalogue};
 
-use super::plan::Host;
-use super::watch::Happening;
-use super::wire::{self, Hello};
+use crate::plan::Host;
+use crate::watch::Happening;
+use crate::wire::{self, Hello};
 
 /// Interval of attempts while a task is starting.
 const LOOK: Duration = Duration::from_millis(50);

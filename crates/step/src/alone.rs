@@ -12,9 +12,9 @@ use gpool_cli::session::Session;
 use gpool_sys::signal;
 use rustix::process::{Pid, PidfdFlags, Signal, getppid, pidfd_open, pidfd_send_signal};
 
-use super::record::{self, Started};
-use super::turns::Turn;
-use super::watch::{self, Happening};
+use crate::record::{self, Started};
+use crate::turns::Turn;
+use crate::watch::{self, Happening};
 
 /// Runs the process and records the step.
 pub fn run(mut command: Command, turn: &Turn, started: Started, session: &Session) -> Result {

@@ -10,7 +10,7 @@ use gpool_cli::failure::{Failure, Result};
 use gpool_cli::session::Session;
 use rustix::fs::{FlockOperation, flock};
 
-use super::plan::Plan;
+use crate::plan::Plan;
 
 /// Interval of checks whether other steps have ended.
 const LOOK: Duration = Duration::from_millis(200);

@@ -1,16 +1,18 @@
 //! Job steps: the processes that `srun` starts in the tasks of a job.
 
+#![forbid(unsafe_code)]
+
 mod alone;
 mod gpus;
 pub mod host;
 mod options;
 mod output;
-pub(crate) mod plan;
-pub(crate) mod programs;
+mod plan;
+mod programs;
 mod record;
 mod start;
-pub(crate) mod turns;
-pub(super) mod watch;
+mod turns;
+pub mod watch;
 mod wire;
 
 use std::os::fd::AsFd as _;
@@ -25,14 +27,13 @@ use gpool_cli::foreign::flag::ParsedArgs;
 use gpool_cli::session::Session;
 use gpool_wire::catalogue;
 
-use crate::shim::gpool;
 use options::StepOptions;
 use output::Outputs;
-use plan::{Host, Plan};
-use programs::Programs;
+pub use plan::{Host, LayoutRequest, Plan, StepProcess, plan};
+pub use programs::Programs;
 use record::Started;
 use start::SrunLocation;
-use turns::Turn;
+pub use turns::Turn;
 use watch::{Happening, RunningStep};
 use wire::{Start, StartProcess};
 
@@ -131,7 +132,7 @@ pub fn run(job: &StepJob, said: &ParsedArgs, session: &Session) -> Result {
     });
     let hosts = part.map_or(&job.hosts[..], |part| plan::of_part(&job.hosts, part));
     let mut turn = Turn::take(hosts, job.folder.as_deref(), options.overlap || options.pty);
-    let plan = plan::plan(hosts, &turn.order, &options.layout)?;
+    let plan = plan(hosts, &turn.order, &options.layout)?;
     turn.keep(&plan);
     options.output.step = turn.step;
     let programs = programs(said)?;
@@ -145,7 +146,7 @@ pub fn run(job: &StepJob, said: &ParsedArgs, session: &Session) -> Result {
         let rank = host.rank.to_string();
         let words = ["exec", "--pty", "--rank", &rank, &job.place.job, "--"].map(str::to_owned);
         let line: Vec<String> = words.into_iter().chain(said.words.iter().cloned()).collect();
-        return gpool(&line, session);
+        return session.verb(&line);
     }
     if let Some(other) = &job.other {
         // The processes would run as that user, with the files and the environment of `srun`.

@@ -8,10 +8,10 @@ use gpool_cli::foreign::flag::{ParsedArgs, PassedFlag};
 use gpool_cli::foreign::slurm::shape::GPUS_PER_PROCESS;
 use gpool_cli::foreign::slurm::values;
 
-use super::gpus::GpuRequest as Gpus;
-use super::output::StdioOptions as Output;
-use super::plan::LayoutRequest;
-use super::watch::EndConditions;
+use crate::gpus::GpuRequest as Gpus;
+use crate::output::StdioOptions as Output;
+use crate::plan::LayoutRequest;
+use crate::watch::EndConditions;
 
 #[derive(Debug, Clone)]
 pub struct StepOptions {

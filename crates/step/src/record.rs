@@ -10,8 +10,8 @@ use gpool_cli::session::Session;
 use gpool_model::job::{StepEnd, Usage};
 use gpool_model::{Bytes, Millis, Timestamp};
 
-use super::plan::Plan;
-use super::variable;
+use crate::plan::Plan;
+use crate::variable;
 
 pub struct Started(StepEnd);
 

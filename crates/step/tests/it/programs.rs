@@ -1,6 +1,6 @@
 //! The programs of `srun --multi-prog`.
 
-use gpool_compat::testing::Programs;
+use gpool_step::Programs;
 
 fn of(text: &str, rank: usize) -> Result<String, String> {
     let programs = Programs::read("p.conf", text, &["more".to_owned()]);

@@ -17,8 +17,8 @@ use gpool_model::job::Usage;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::Signal;
 
-use super::plan::Plan;
-use super::wire::{self, FromHost, Hello, ToHost};
+use crate::plan::Plan;
+use crate::wire::{self, FromHost, Hello, ToHost};
 
 /// Time between TERM and KILL.
 const GRACE: Duration = Duration::from_secs(30);
@@ -199,11 +199,11 @@ impl<'s> RunningStep<'s> {
                 match happenings.recv_timeout(left()) {
                     Ok(Happening::HostLost(0)) => break,
                     Ok(Happening::Message(_, FromHost::NotRecorded(why))) => {
-                        super::record::note_missing(&why, self.session);
+                        crate::record::note_missing(&why, self.session);
                     }
                     Ok(_) => {}
                     Err(_) => {
-                        super::record::note_missing("its task does not answer", self.session);
+                        crate::record::note_missing("its task does not answer", self.session);
                         break;
                     }
                 }
