@@ -54,8 +54,8 @@ fn domains<'w>(world: &'w World, fit: &Fit) -> BTreeMap<&'w str, Vec<&'w NodeNam
     domains
 }
 
-/// Why a gang has no place in any domain that it needs: the numbers of the domain that is closest.
-/// `None` without such a need, or without a domain.
+/// Why a gang has no place in any domain that it needs: the numbers of the domain that is closest;
+/// an empty value if there is no domain. `None` without such a need.
 pub(crate) fn reason(world: &World, capacity: &Capacity<'_>, fit: &Fit) -> Option<Reason> {
     fit.topology().filter(|topology| topology.is_required)?;
     let reasons = domains(world, fit).into_iter().map(|(value, names)| {
@@ -71,5 +71,10 @@ pub(crate) fn reason(world: &World, capacity: &Capacity<'_>, fit: &Fit) -> Optio
     });
     // Of equal domains, the first.
     let best = reasons.reduce(|best, it| if it.0 > best.0 { it } else { best });
-    best.map(|(_, reason)| reason)
+    let (need, free, able, within) = (fit.gang.nodes, 0, 0, Some(Box::default()));
+    Some(match (best, fit.gang.anywhere) {
+        (Some((_, reason)), _) => reason,
+        (None, true) => Reason::TasksNotFree { need, free, able, within },
+        (None, false) => Reason::NodesNotFree { need, free, able, within },
+    })
 }

@@ -12,7 +12,7 @@ use gpool_model::unit::Timestamp;
 use gpool_sys::user::PasswdEntry;
 
 use crate::compat;
-use crate::layout::GPU_MEMORY;
+use crate::layout::{GPU_MEMORY, HOST_FILE};
 use crate::message::{Cap, Element, GpuMemory};
 use crate::rendezvous::{self, TaskPosition};
 
@@ -24,6 +24,8 @@ pub struct Surroundings<'a> {
     pub switched_to: Option<&'a PasswdEntry>,
     /// The folder of this run of the job.
     pub folder: &'a Path,
+    /// The path of gpool, for launchers of MPI.
+    pub program: Option<&'a str>,
     /// The socket of the API.
     pub api: Option<&'a str>,
     /// The job's trace, as `TRACEPARENT` has it.
@@ -133,6 +135,9 @@ fn ours(order: &TaskOrder, surroundings: &Surroundings<'_>) -> Vec<(&'static str
         };
         ours.push(("GPOOL_LAUNCHER", spec.gang.launcher.to_string().into()));
         ours.push(("GPOOL_TASK_NODES", nodes.join(",").into()));
+        let hosts = surroundings.folder.join(HOST_FILE);
+        ours.push(("GPOOL_HOSTFILE", hosts.into_os_string().into_encoded_bytes()));
+        ours.extend(surroundings.program.into_iter().flat_map(rendezvous::remote_shell));
     }
     ours.extend(of_array(order));
     ours.extend(of_limits(order, surroundings));

@@ -97,6 +97,31 @@ fn node_rank(joins: &Joins, place: &TaskPosition<'_>) -> usize {
     known.unwrap_or_else(|| nodes.len() + first.saturating_sub(joins.nodes.len()))
 }
 
+/// The variables that give Open MPI its remote shell: up to version 4, and since version 5.
+const REMOTE_SHELL: [&str; 2] = ["OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent"];
+
+/// Open MPI's variables for the remote shell of this program. It divides the command at blanks, so
+/// there are none if the program's path has some.
+pub fn remote_shell(program: &str) -> Vec<(&'static str, Vec<u8>)> {
+    let line = (!program.contains(char::is_whitespace)).then(|| format!("{program} rsh"));
+    let variable = |line: String| REMOTE_SHELL.map(|name| (name, line.clone().into_bytes()));
+    line.into_iter().flat_map(variable).collect()
+}
+
+/// The nodes of a job with a launcher, as Open MPI's `mpirun` and MPICH's `mpiexec` read them: a
+/// line for each node, with the number of processes that the launcher starts there by default.
+#[must_use]
+pub fn host_file(order: &TaskOrder, place: &TaskPosition<'_>) -> String {
+    let mut first = 0;
+    let lines = place.nodes.iter().zip(&place.tasks_by_node).map(|(node, n_tasks)| {
+        let ranks = first..first + u32::try_from(*n_tasks).unwrap_or(u32::MAX);
+        first = ranks.end;
+        let slots: u32 = ranks.map(|rank| order.spec.gang.processes_of(rank)).sum();
+        format!("{node} slots={slots}\n")
+    });
+    lines.collect()
+}
+
 /// The variables for a task of a gang, or for one that asks for them; none for other tasks.
 pub fn variables(order: &TaskOrder, place: &TaskPosition<'_>) -> Vec<(&'static str, Vec<u8>)> {
     let spec = &order.spec;

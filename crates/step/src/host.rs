@@ -2,9 +2,11 @@
 //! signals and reports their ends. It runs beside the task; `srun` starts it itself for its own
 //! task. It needs no server, so a step survives a restart of the server.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::net::Shutdown;
-use std::os::fd::OwnedFd;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr};
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -23,11 +25,16 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
-use crate::record;
+use crate::pmi::Pmi;
+use crate::remote::{self, Remote};
 use crate::wire::{self, FromHost, Hello, Start, StartProcess, ToHost};
+use crate::{bridge, record};
 
 /// Grace period of processes after their `srun` has gone.
 const GRACE: Duration = Duration::from_secs(10);
+
+/// The most bytes of PMI that one process may send: it puts a few keys.
+const PMI_BYTES_MAX: u64 = 64 << 20;
 
 /// Start processes of a step; only srun calls this
 #[derive(Debug, Clone, Args)]
@@ -36,6 +43,8 @@ pub struct StepHostArgs {
     name: String,
     /// Rank of the task
     rank: u32,
+    /// Addresses of srun, if it may be on another machine
+    addresses: Vec<SocketAddr>,
 }
 
 /// Runs the verb.
@@ -63,10 +72,7 @@ pub fn run(args: &StepHostArgs) -> Result {
 }
 
 fn serve(args: &StepHostArgs) -> std::io::Result<()> {
-    let stream = UnixStream::connect_addr(&wire::address(&args.name)?)?;
-    if !wire::is_trusted(&stream) {
-        return Err(std::io::ErrorKind::PermissionDenied.into());
-    }
+    let stream = connect(args)?;
     wire::send(&stream, &Hello { rank: args.rank, gpus: visible_gpus() })?;
     let start: Start = wire::receive(&stream)?;
     let n = start.processes.len();
@@ -76,9 +82,12 @@ fn serve(args: &StepHostArgs) -> std::io::Result<()> {
     let running = Running::default();
     let environment = environment(&start);
     let mut waiting = Vec::new();
+    let mut pmi = PmiStreams::new();
     for (process, fds) in start.processes.iter().zip(fds) {
         let rank = process.rank;
-        match spawn(&start, &environment, process, fds) {
+        let ends = if start.has_pmi { Some(UnixStream::pair()?) } else { None };
+        let (own, theirs) = ends.unzip();
+        match spawn(&start, &environment, process, (fds, theirs)) {
             Err(error) => {
                 let program = process.command.first().map_or("", String::as_str);
                 let why = format!("can't run {program}: {error}");
@@ -86,6 +95,11 @@ fn serve(args: &StepHostArgs) -> std::io::Result<()> {
             }
             Ok(child) => {
                 running.add(&child);
+                if let Some(own) = own {
+                    pmi.insert(rank, own.try_clone()?);
+                    let (running, stream) = (running.clone(), Arc::clone(&stream));
+                    std::thread::spawn(move || carry_pmi(rank, own, &running, &stream));
+                }
                 let (running, stream) = (running.clone(), Arc::clone(&stream));
                 waiting.push(std::thread::spawn(move || {
                     let code = running.wait(child);
@@ -98,7 +112,7 @@ fn serve(args: &StepHostArgs) -> std::io::Result<()> {
     let (tell, gone) = channel();
     {
         let (running, stream) = (running.clone(), Arc::clone(&stream));
-        std::thread::spawn(move || hear(&stream, &running, &tell));
+        std::thread::spawn(move || hear(&stream, &running, &pmi, &tell));
     }
     waiting.into_iter().for_each(|thread| drop(thread.join()));
     let _ = running.say(&stream, &FromHost::Used(record::usage_of_children()));
@@ -106,11 +120,48 @@ fn serve(args: &StepHostArgs) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Connects to `srun`: beside this program, or on another machine.
+fn connect(args: &StepHostArgs) -> std::io::Result<UnixStream> {
+    let mut error = match UnixStream::connect_addr(&wire::address(&args.name)?) {
+        Ok(stream) if wire::is_trusted(&stream) => return Ok(stream),
+        Ok(_) => std::io::ErrorKind::PermissionDenied.into(),
+        Err(error) => error,
+    };
+    let token = std::env::var(remote::TOKEN).unwrap_or_default();
+    for address in &args.addresses {
+        match Remote::connect(address, &token) {
+            Ok(remote) => return bridge::at_host(remote),
+            Err(why) => error = std::io::Error::new(why.kind(), format!("{address}: {why}")),
+        }
+    }
+    Err(error)
+}
+
+/// The connections for PMI, by the rank of their process.
+type PmiStreams = BTreeMap<u32, UnixStream>;
+
+/// Passes on the requests of a process until it closes its connection.
+fn carry_pmi(rank: u32, requests: UnixStream, running: &Running, stream: &UnixStream) {
+    for line in
+        BufReader::new(requests.take(PMI_BYTES_MAX)).lines().map_while(std::result::Result::ok)
+    {
+        if running.say(stream, &FromHost::Pmi(rank, line)).is_err() {
+            return;
+        }
+    }
+}
+
 /// Carries out the messages of `srun`. When `srun` has gone, reports that and ends all processes.
-fn hear(stream: &UnixStream, running: &Running, tell: &Sender<()>) {
+fn hear(stream: &UnixStream, running: &Running, pmi: &PmiStreams, tell: &Sender<()>) {
     while let Ok(said) = wire::receive(stream) {
         match said {
             ToHost::Signal(number) => running.signal(number),
+            ToHost::Pmi(rank, line) => {
+                // The process may have ended.
+                let answer =
+                    |mut stream: &UnixStream| stream.write_all(format!("{line}\n").as_bytes());
+                drop(pmi.get(&rank).map(answer));
+            }
             ToHost::Record(line) => {
                 if let Err(error) = record::append(&line) {
                     let _ = running.say(stream, &FromHost::NotRecorded(error.to_string()));
@@ -135,7 +186,7 @@ fn visible_gpus() -> Vec<String> {
 
 /// Whether a variable describes the task of a process, so that `srun`'s value does not apply.
 fn is_of_task(name: &[u8]) -> bool {
-    name.starts_with(b"GPOOL_")
+    (name.starts_with(b"GPOOL_") && name != remote::TOKEN.as_bytes())
         || [
             &b"CUDA_VISIBLE_DEVICES"[..],
             b"NVIDIA_VISIBLE_DEVICES",
@@ -172,8 +223,16 @@ fn spawn(
     start: &Start,
     environment: &[(Vec<u8>, Vec<u8>)],
     process: &StartProcess,
-    [stdin, stdout, stderr]: [OwnedFd; 3],
+    ([stdin, stdout, stderr], pmi): ([OwnedFd; 3], Option<UnixStream>),
 ) -> std::io::Result<Child> {
+    let variables = pmi.as_ref().map(|stream| {
+        // No other process is started before this end is closed.
+        let flags = rustix::io::FdFlags::empty();
+        let fd = stream.as_raw_fd();
+        rustix::io::fcntl_setfd(stream, flags)
+            .map(|()| Pmi::variables(process.rank, start.n_processes, fd))
+    });
+    let variables = variables.transpose()?.into_iter().flatten();
     let all = environment.iter().map(|(n, v)| (OsStr::from_bytes(n), OsStr::from_bytes(v)));
     let (program, arguments) =
         process.command.split_first().ok_or(std::io::ErrorKind::InvalidInput)?;
@@ -182,6 +241,7 @@ fn spawn(
         .env_clear()
         .envs(all)
         .envs(process.variables.iter().map(|(name, value)| (name, value)))
+        .envs(variables)
         .current_dir(&start.directory)
         .stdin(Stdio::from(stdin))
         .stdout(Stdio::from(stdout))

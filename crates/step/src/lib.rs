@@ -3,13 +3,17 @@
 #![forbid(unsafe_code)]
 
 mod alone;
+mod bridge;
 mod gpus;
 pub mod host;
 mod options;
 mod output;
 mod plan;
+pub mod pmi;
 mod programs;
 mod record;
+pub mod remote;
+pub mod rsh;
 mod start;
 mod turns;
 pub mod watch;
@@ -101,6 +105,18 @@ impl StepJob {
     #[must_use]
     pub fn id(&self) -> &str {
         &self.place.job
+    }
+
+    /// The rank of its first task on a node.
+    #[must_use]
+    pub fn rank_on(&self, node: &str) -> Option<u32> {
+        self.hosts.iter().find(|host| host.node == node).map(|host| host.rank)
+    }
+
+    /// Its nodes, for people.
+    #[must_use]
+    pub fn nodes(&self) -> String {
+        plan::nodes(&self.hosts).join(", ")
     }
 
     /// The nodes of each part of a job with several equal parts.
@@ -214,6 +230,8 @@ fn start_all(
             }
         });
         let start = Start {
+            n_processes: u32::try_from(plan.processes.len()).unwrap_or(u32::MAX),
+            has_pmi: options.has_pmi,
             directory: options.directory.clone(),
             environment: BASE64_STANDARD.encode(options.environment()),
             processes: processes.collect(),

@@ -23,6 +23,8 @@ pub struct StepOptions {
     pub limits: EndConditions,
     /// Whether it may share resources with other steps.
     pub overlap: bool,
+    /// Whether MPI programs find their processes by PMI-1.
+    pub has_pmi: bool,
     /// Whether it runs on its own terminal.
     pub pty: bool,
     /// Cores of each process: set in the environment, not enforced.
@@ -63,6 +65,7 @@ impl StepOptions {
             gpus: gpus(args)?,
             limits: EndConditions { kill_on_bad_exit: kills(args), wait: wait(last("wait"))? },
             overlap: args.has("overlap"),
+            has_pmi: args.value("mpi") != Some("none"),
             pty: args.has("pty"),
             cpus: last("cpus-per-task").map(values::count).transpose()?,
             directory: gpool_cli::caller::directory(args.value("chdir"))?

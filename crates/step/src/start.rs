@@ -1,8 +1,11 @@
 //! Starts the hosts of a step: in the task of `srun` as a child process, in other tasks through the
 //! server. After that they are connected directly.
 
+use std::collections::BTreeMap;
 use std::io::Read as _;
-use std::net::Shutdown;
+use std::net::{
+    IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, ToSocketAddrs as _, UdpSocket,
+};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
@@ -18,7 +21,9 @@ use gpool_model::job::JobState;
 use gpool_wire::frame::{Frame, Frames};
 use gpool_wire::{ExecInJob, catalogue};
 
+use crate::bridge;
 use crate::plan::Host;
+use crate::remote::{self, Remote};
 use crate::watch::Happening;
 use crate::wire::{self, Hello};
 
@@ -58,6 +63,9 @@ pub fn start(
     session: &Session,
     tell: &Sender<Happening>,
 ) -> Result<HostStreams> {
+    let token = remote::new_token().map_err(|error| {
+        Failure::new(errors::INTERNAL, format!("srun: can't make a token: {error}"))
+    })?;
     let name = listen(tell.clone())?;
     let program = program()?;
     let lines = HostStreams(Arc::new(Mutex::new(Some(Vec::new()))));
@@ -70,11 +78,14 @@ pub fn start(
         return Ok(lines);
     }
     let client = session.listener()?;
+    let addresses = addresses(&client, &others, &token, tell);
     for host in others {
         let words = [program.as_str(), "step-host", &name].map(str::to_owned).into_iter();
-        let command = words.chain([host.rank.to_string()]).collect();
-        let rank = Some(host.rank);
-        let exec = ExecInJob { command, pty: None, directory: None, environment: [].into(), rank };
+        let reached = addresses.get(host.node.as_str()).map(ToString::to_string);
+        let command = words.chain([host.rank.to_string()]).chain(reached).collect();
+        let (rank, environment) = (Some(host.rank), [(remote::TOKEN.to_owned(), token.clone())]);
+        let environment = environment.into();
+        let exec = ExecInJob { command, pty: None, directory: None, environment, rank };
         let (client, job) = (client.clone(), place.job.clone());
         let (tell, lines, rank) = (tell.clone(), lines.clone(), host.rank);
         std::thread::spawn(move || {
@@ -108,6 +119,57 @@ fn listen(tell: Sender<Happening>) -> Result<String> {
         }
     });
     Ok(name)
+}
+
+/// The addresses at which hosts on other machines reach this program, by node; none if all are on
+/// this machine.
+fn addresses<'h>(
+    client: &Client,
+    hosts: &[&'h Host],
+    token: &str,
+    tell: &Sender<Happening>,
+) -> BTreeMap<&'h str, SocketAddr> {
+    // Without a list of nodes, only this machine can be reached.
+    let nodes = client.nodes().map(|nodes| nodes.items).unwrap_or_default();
+    let address = |name: &str| nodes.iter().find(|node| node.name == name)?.address.clone();
+    let own = |host: &&'h Host| Some((host.node.as_str(), own_address(&address(&host.node)?)?));
+    let own: BTreeMap<&str, IpAddr> = hosts.iter().filter_map(own).collect();
+    if own.is_empty() {
+        return BTreeMap::new();
+    }
+    let any = [IpAddr::V6(Ipv6Addr::UNSPECIFIED), IpAddr::V4(Ipv4Addr::UNSPECIFIED)];
+    let mut listeners = any.iter().filter_map(|any| TcpListener::bind((*any, 0)).ok());
+    let Some(listener) = listeners.next() else { return BTreeMap::new() };
+    let Ok(port) = listener.local_addr().map(|address| address.port()) else {
+        return BTreeMap::new();
+    };
+    let (token, tell) = (token.to_owned(), tell.clone());
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let (token, tell) = (token.clone(), tell.clone());
+            std::thread::spawn(move || {
+                // Others may connect too; they do not know the token.
+                let remote = Remote::accept(stream, &token);
+                drop(remote.and_then(|remote| bridge::at_srun(remote, &tell)));
+            });
+        }
+    });
+    own.into_iter().map(|(node, ip)| (node, SocketAddr::new(ip, port))).collect()
+}
+
+/// The address of this machine on the way to another one; `None` for the loopback interface.
+fn own_address(theirs: &str) -> Option<IpAddr> {
+    // No packet is sent: the kernel only chooses a route.
+    const DISCARD: u16 = 9;
+    let theirs = (theirs, DISCARD).to_socket_addrs().ok()?.next()?;
+    let any: IpAddr = match theirs {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    socket.connect(theirs).ok()?;
+    let own = socket.local_addr().ok()?.ip();
+    (!own.is_loopback()).then_some(own)
 }
 
 /// The path of this program; the file may have been replaced meanwhile.

@@ -18,6 +18,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::Signal;
 
 use crate::plan::Plan;
+use crate::pmi::Pmi;
 use crate::wire::{self, FromHost, Hello, ToHost};
 
 /// Time between TERM and KILL.
@@ -121,6 +122,8 @@ pub struct RunningStep<'s> {
     codes: Vec<Option<i32>>,
     /// What the processes of each ended host used.
     usages: Vec<Option<Usage>>,
+    /// How its processes find each other.
+    pmi: Pmi,
     kill_at: Option<Instant>,
     /// When the step asks all processes to end.
     end_at: Option<Instant>,
@@ -149,7 +152,8 @@ impl<'s> RunningStep<'s> {
         }
         let codes = vec![None; plan.processes.len()];
         let usages = vec![None; hosts.len()];
-        Self { plan, session, limits, hosts, codes, usages, kill_at: None, end_at: None }
+        let pmi = Pmi::new(u32::try_from(codes.len()).unwrap_or(u32::MAX));
+        Self { plan, session, limits, hosts, codes, usages, pmi, kill_at: None, end_at: None }
     }
 
     /// Waits until all processes have ended; returns the highest exit code and their usage.
@@ -178,6 +182,7 @@ impl<'s> RunningStep<'s> {
                     self.ended(rank, NOT_STARTED, Some(&why));
                 }
                 Happening::Message(at, FromHost::Used(usage)) => self.usages[at] = Some(usage),
+                Happening::Message(_, FromHost::Pmi(rank, line)) => self.on_pmi(rank, &line),
                 Happening::HostLost(at) => self.on_host_lost(at),
                 Happening::Signal(number, from) => self.on_signal(number, from),
                 Happening::Message(_, FromHost::NotRecorded(_))
@@ -218,6 +223,12 @@ impl<'s> RunningStep<'s> {
         if self.codes[place].replace(code).is_some() {
             return;
         }
+        if self.pmi.has_left(rank) && self.kill_at.is_none() {
+            self.session.screen.note(&format!(
+                "srun: error: task {rank} ended within an MPI program; ending the others"
+            ));
+            self.end();
+        }
         if let Some(wait) = self.limits.wait {
             self.end_at.get_or_insert_with(|| Instant::now() + wait);
         }
@@ -233,6 +244,23 @@ impl<'s> RunningStep<'s> {
         self.session.screen.note(&format!("srun: error: {node}: task {rank}: {text}"));
         if self.limits.kill_on_bad_exit && self.kill_at.is_none() {
             self.session.screen.note("srun: ending the other tasks of the step");
+            self.end();
+        }
+    }
+
+    /// Answers a request of a process, or ends the program that it aborts.
+    fn on_pmi(&mut self, rank: u32, line: &str) {
+        let answer = self.pmi.answer(rank, line);
+        for (rank, line) in answer.lines {
+            let process = usize::try_from(rank).ok().and_then(|at| self.plan.processes.get(at));
+            if let Some(host) = process.and_then(|process| self.hosts.get(process.host)) {
+                // The reading thread reports a host that has gone.
+                let _ = wire::send(host, &ToHost::Pmi(rank, line));
+            }
+        }
+        if let Some(code) = answer.abort {
+            let what = format!("srun: error: task {rank} aborted the program with code {code}");
+            self.session.screen.note(&what);
             self.end();
         }
     }

@@ -30,6 +30,10 @@ pub struct Hello {
 /// The processes that a host starts. Three descriptors for each process follow.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Start {
+    /// The number of processes of the step, on all hosts.
+    pub n_processes: u32,
+    /// Whether the processes can find each other by [`crate::pmi`].
+    pub has_pmi: bool,
     pub directory: String,
     /// The environment of `srun` in base64, in the format of `/proc/PID/environ`.
     pub environment: String,
@@ -50,6 +54,8 @@ pub struct StartProcess {
 pub enum ToHost {
     /// Send a signal to all processes.
     Signal(i32),
+    /// A line of PMI for the process of this rank.
+    Pmi(u32, String),
     /// Write the line of the ended step into the folder of the task.
     Record(String),
 }
@@ -61,6 +67,8 @@ pub enum FromHost {
     Ended(u32, i32),
     /// The process of this rank could not be started.
     NotStarted(u32, String),
+    /// A line of PMI of the process of this rank.
+    Pmi(u32, String),
     /// All processes have ended, and used this together.
     Used(Usage),
     /// The line of the step could not be written, for this reason.

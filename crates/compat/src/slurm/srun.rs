@@ -16,8 +16,9 @@ use super::{input_variables, select};
 use crate::shim::{gpool, read, say_ignored};
 
 /// Flags that the step reads even if a job is submitted for it.
-const OF_STEP: [&str; 14] = [
+const OF_STEP: [&str; 15] = [
     "label",
+    "mpi",
     "unbuffered",
     "kill-on-bad-exit",
     "wait",

@@ -242,4 +242,7 @@ pub static VERBS: &[Verb] = verbs! {
         |args, line| man::run(&args, VERBS, line.session);
     Internal "step-host": gpool_step::host::StepHostArgs, "Start processes of a step; srun calls this",
         |args, _| gpool_step::host::run(&args);
+    Internal "rsh": gpool_step::rsh::RshArgs,
+        "Run a command line on another node of the job; launchers of MPI call this",
+        |args, line| gpool_step::rsh::run(&args, line.session);
 };

@@ -201,3 +201,38 @@ fn a_program_is_run_beside_the_task_that_is_named() {
     refused.refused(2, &["has no task 2; it has 2, from 0"]);
     cluster.gpool(["cancel", &id]).ok();
 }
+
+#[test]
+fn a_gang_stays_on_one_switch_and_says_why_it_waits() {
+    let cluster = Cluster::new("4x(sim:2xH100-80G)");
+    for (nodes, switch) in [("lab1-1,lab1-3", "switch=a"), ("lab1-2,lab1-4", "switch=b")] {
+        cluster.gpool(["nodes", "label", nodes, switch]).ok();
+    }
+    let gates = ["one", "two"].map(|name| Gate::new(&cluster, name));
+    let fill = |node: &str, gate: &Gate| {
+        let id = cluster.sh(&["--node", node, "--gpus", "2"], &gate.line());
+        cluster.until_is(&id, "running");
+        id
+    };
+    let (_, second) = (fill("lab1-1", &gates[0]), fill("lab1-2", &gates[1]));
+    let gang = ["--nodes", "2", "--gpus", "2", "--topology"];
+    let with = |topology| [&gang[..], &[topology]].concat();
+    let id = cluster.sh(&with("same-switch"), "echo $GPOOL_NODELIST");
+    let why = cluster.why(&id);
+    assert!(why.contains("nodes at once with the same label (--topology)"), "{why}");
+    assert_eq!(cluster.job(&id).request.topology.as_deref(), Some("same-switch"));
+    gates[1].open();
+    cluster.until_ended(&second);
+    cluster.until_ended(&id);
+    assert_eq!(cluster.gpool(["logs", &id, "--rank", "0"]).ok(), "lab1-2,lab1-4\n");
+    // No switch has three nodes.
+    let large = ["submit", "--nodes", "3", "--topology", "same-switch", "--", "true"];
+    cluster.gpool(large).refused(4, &["GP04", "--topology same-switch"]);
+    let none = ["submit", "--nodes", "2", "--topology", "same-room", "--", "true"];
+    cluster.gpool(none).refused(4, &["GP0418", "same-room"]);
+    let bad = ["submit", "--nodes", "2", "--topology", "switch", "--", "true"];
+    cluster.gpool(bad).refused(2, &["same-switch"]);
+    let id = cluster.sh(&with("prefer same-switch"), "true");
+    cluster.until_ended(&id);
+    gates[0].open();
+}

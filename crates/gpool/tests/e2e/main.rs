@@ -65,6 +65,7 @@ mod metrics;
 mod mig;
 mod moved;
 mod moves;
+mod mpi;
 mod network;
 mod nodes;
 mod notify;

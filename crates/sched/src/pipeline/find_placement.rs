@@ -151,14 +151,23 @@ pub fn would_place(
         .unwrap_or_else(|| reason(view, Demand::new(&shape, policy, 0), true)))
 }
 
-/// Why a gang has a place in none of the domains that it needs, if it has too little room in each:
-/// one reason for all. `reasons` are those of the domains.
+/// Why a gang has a place in none of the domains that it needs: one reason for all, unless another
+/// one than its size keeps it from one of them. `None` if it needs no domain. `reasons` are those
+/// of the domains.
 pub(super) fn of_domains(view: View<'_, '_>, shape: &Shape, reasons: &[Reason]) -> Option<Reason> {
-    let is_short =
-        |it: &Reason| matches!(it, Reason::NodesNotFree { .. } | Reason::TasksNotFree { .. });
     let View { snapshot, capacity, .. } = view;
-    let reason = || topology::reason(snapshot.world, capacity, &shape.fit);
-    if reasons.iter().all(is_short) { reason() } else { None }
+    let of_one_model = of_one_model(snapshot.world, shape);
+    let short = topology::reason(snapshot.world, capacity, &of_one_model.fit)?;
+    let is_of_size = |it: &&Reason| {
+        matches!(
+            it,
+            Reason::NodesNotFree { .. }
+                | Reason::TasksNotFree { .. }
+                | Reason::NodeDrained { .. }
+                | Reason::AgentUnreachable { .. }
+        )
+    };
+    Some(reasons.iter().find(|it| !is_of_size(it)).cloned().unwrap_or(short))
 }
 
 /// Returns the best placement of all tasks of a job that starts now, in the order of nodes.

@@ -231,10 +231,11 @@ impl<'a> Cycle<'a, '_> {
         }
         match waits {
             [] => request.refused.first().map(|(_, reason)| reason.clone()),
-            [NoPlace { flavor, reason }] if flavor.class.is_none() => Some(reason.clone()),
-            // The last domain is that of the best flavor, or all nodes.
-            [.., NoPlace { flavor, reason }] if shape.fit.topology().is_some() => {
-                flavor.class.is_none().then(|| reason.clone())
+            // Domains that it only prefers come before all nodes.
+            [.., last]
+                if waits.iter().all(|it| it.flavor.class.is_none() && !it.flavor.is_mixed) =>
+            {
+                Some(last.reason.clone())
             }
             _ => {
                 let world = self.world();

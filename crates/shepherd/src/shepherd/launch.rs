@@ -14,14 +14,15 @@ use gpool_sys::cgroup::{Group, Limits};
 use gpool_sys::{child, user};
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::files::{give, make_folder, write_script};
+use super::files::{give, make_folder, write_file, write_script};
 use super::output::{Order, Stream, Target};
 use super::standard_streams::Fds;
 use super::start::{Program, Setting};
 use super::tree::Tree;
 use super::{Shepherd, now, terminal};
 use crate::environment::{Surroundings, environment};
-use crate::layout::claim_name;
+use crate::layout::{HOST_FILE, claim_name};
+use crate::rendezvous::{TaskPosition, host_file};
 
 /// The child's ends of the program's output.
 struct ChildEnds {
@@ -63,12 +64,21 @@ impl Shepherd {
         if !self.launch.memory.is_empty() {
             self.show_memory(&self.launch.memory);
         }
+        if spec.gang.has_launcher() {
+            let order = &self.launch.order;
+            let hosts = host_file(order, &TaskPosition::of(order));
+            write_file(&folder.join(HOST_FILE), owner, &hosts)
+                .map_err(|error| format!("can't write the list of nodes: {error}"))?;
+        }
+        let program =
+            std::env::current_exe().ok().and_then(|path| path.into_os_string().into_string().ok());
         let switched_to =
             owner.filter(|(uid, _)| *uid != 0).and_then(|(uid, _)| user::account(uid));
         let surroundings = Surroundings {
             inherited: &self.context.environment,
             switched_to: switched_to.as_ref(),
             folder: &folder,
+            program: program.as_deref(),
             api: self.launch.api.as_deref(),
             trace: self.launch.trace.as_deref(),
             gpu_memory: self.launch.gpu_memory,

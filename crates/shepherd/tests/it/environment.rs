@@ -88,6 +88,7 @@ fn made_with(
     let surroundings = Surroundings {
         inherited: &inherited,
         switched_to: Some(&account),
+        program: Some("/usr/bin/gpool"),
         folder: Path::new("/s/jobs/7/1"),
         api: Some("/run/gpool/api.sock"),
         trace: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),

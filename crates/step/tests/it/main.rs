@@ -1,7 +1,9 @@
-//! Tests of the layout, the programs and the turns of steps.
+//! Tests of the crate in one binary.
 
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 mod plan;
+mod pmi;
 mod programs;
+mod remote;
 mod turns;

@@ -86,6 +86,13 @@ pub(super) fn explain(reason: &R) -> Option<Explanation> {
                 vec![("need", json!(need)), ("free", json!(free)), ("node", json!(node))],
             )
         }
+        R::NodesNotFree { need, free, able, within: Some(value) }
+        | R::TasksNotFree { need, free, able, within: Some(value) }
+            if value.is_empty() =>
+        {
+            let text = "It needs nodes with the same label (--topology), and no node has the label";
+            (text.to_owned(), of_topology(*need, *free, *able, value))
+        }
         R::NodesNotFree { need, free, able, within: Some(value) } => (
             format!(
                 "It needs {need} nodes at once with the same label (--topology). Those with \

@@ -90,6 +90,19 @@ fn a_project_gets_its_guaranteed_gpus_back_within_one_switch() {
 }
 
 #[test]
+fn why_says_that_no_node_has_the_label() {
+    assert_snapshot!(answer("
+        node n1  2 x h100
+        node n2  2 x h100
+        job  a  2 nodes 2   pending  topology same-rack
+        job  b  0 tasks 3   pending  topology same-rack
+    "), @"
+    wait  b tasks_not_free need 3 free 0 of 0 within
+    wait  a nodes_not_free need 2 free 0 of 0 within
+    ");
+}
+
+#[test]
 fn why_names_the_nodes_that_are_closest() {
     assert_snapshot!(reasons("
         node n1  2 x h100  label switch=a
