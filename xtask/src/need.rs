@@ -25,6 +25,7 @@ struct Program {
 /// The C compiler builds the bundled SQLite, the C++ compiler the fuzzer's runtime. Tests run
 /// scripts under bash, as jobs do, and shift the clock with faketime's library. btrfs is a
 /// copy-on-write file system. valgrind counts instructions.
+/// Programs of both kinds of MPI are compiled and run.
 /// `ip` and `nft` make hosts of network namespaces, and cut them off. Podman runs containers by
 /// runc, with catatonit as their init, from an image of busybox.
 const PROGRAMS: &[Program] = &[
@@ -42,6 +43,9 @@ const PROGRAMS: &[Program] = &[
     Program { name: "runc", package: "runc", can_be_absent: true },
     Program { name: "catatonit", package: "catatonit", can_be_absent: true },
     Program { name: "busybox", package: "busybox-static", can_be_absent: true },
+    Program { name: "mpicc.mpich", package: "libmpich-dev", can_be_absent: true },
+    Program { name: "mpicc.openmpi", package: "libopenmpi-dev", can_be_absent: true },
+    Program { name: "mpirun.openmpi", package: "openmpi-bin", can_be_absent: true },
     Program { name: "valgrind", package: "valgrind", can_be_absent: true },
 ];
 

@@ -83,8 +83,8 @@ fn machine<'c>(cluster: &'c Cluster, hosts: &Hosts) -> Machine<'c> {
 #[test]
 fn steps_on_another_host_have_output_input_signals_and_exit_codes() {
     let Some(hosts) = Hosts::new(&["s", "a"]) else { return };
-    let cluster = two_hosts(&hosts);
-    let _machine = machine(&cluster, &hosts);
+    let mut cluster = two_hosts(&hosts);
+    let other_host = machine(&cluster, &hosts);
     let bin = shims(&cluster);
     let (lines, code) = run(
         &cluster,
@@ -114,21 +114,30 @@ fn steps_on_another_host_have_output_input_signals_and_exit_codes() {
     let gate = Gate::new(&cluster, "gate");
     let begun = cluster.path("begun");
     let program = format!(
-        "trap 'echo caught on $GPOOL_NODE; exit 3' USR1; touch {}-$SLURM_PROCID; {}; \
-         while :; do sleep 0.1; done",
-        begun.display(),
+        "trap 'echo caught on $GPOOL_NODE; exit 3' USR1; touch {begun}-$SLURM_PROCID; {}; \
+         touch {begun}-again-$SLURM_PROCID; while :; do sleep 0.1; done",
         gate.line(),
+        begun = begun.display(),
     );
     let script = cluster.work().join("program");
     std::fs::write(&script, program).unwrap();
     let line =
         format!("export PATH={}:$PATH; exec srun -n2 -N2 sh {}", bin.display(), script.display());
     let id = cluster.sh(&["--nodes", "2", "--gpus", "1", "--launcher", "2"], &line);
-    until_so("both run", || {
-        [0, 1].iter().all(|rank| cluster.path(&format!("begun-{rank}")).exists())
-    });
+    let both = |cluster: &Cluster, name: &str| {
+        let exists = |rank: &u32| cluster.path(&format!("{name}-{rank}")).exists();
+        until_so("both are there", || [0, 1].iter().all(exists));
+    };
+    both(&cluster, "begun");
+    drop(other_host);
+    cluster.kill();
     gate.open();
     gate.open();
+    both(&cluster, "begun-again");
+    cluster.up();
+    let mut other_host = Machine::new(&cluster, "lab2", "sim:1xA100-80G").on(hosts.on("a"));
+    other_host.start(&[]);
+    other_host.until_connected("lab2");
     cluster.gpool(["signal", "USR1", &id]).ok();
     let ended = cluster.until_ended(&id);
     let output = cluster.gpool(["logs", &id, "--rank", "0"]).out;
