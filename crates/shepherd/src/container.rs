@@ -40,6 +40,8 @@ pub struct ContainerTask<'a> {
     pub state_dir: &'a Path,
     /// Files and folders that gpool's own variables name; they have the same path inside.
     pub own_paths: Vec<&'a Path>,
+    /// The folder with the secrets of the job; it is read-only inside.
+    pub secrets: Option<&'a Path>,
     /// Most processes and threads.
     pub pids_max: Option<u32>,
     pub has_terminal: bool,
@@ -239,10 +241,28 @@ impl TaskEngine {
         self.limits_by_flags().then(|| self.line(&words))
     }
 
-    /// The words that pull an image.
+    /// The words that pull an image, with the logins in a folder if there is one.
     #[must_use]
-    pub fn pull(&self, image: &str) -> Vec<String> {
-        self.line(&["pull", image])
+    pub fn pull(&self, image: &str, logins: Option<&Path>) -> Vec<String> {
+        let Some(folder) = logins.map(|folder| folder.display().to_string()) else {
+            return self.line(&["pull", image]);
+        };
+        match self.kind {
+            EngineKind::Docker => self.line(&["--config", &folder, "pull", image]),
+            EngineKind::Podman | EngineKind::Apptainer | EngineKind::Enroot => {
+                let file = format!("{folder}/{}", self.login_file());
+                self.line(&["pull", "--authfile", &file, image])
+            }
+        }
+    }
+
+    /// The name of the file with logins.
+    #[must_use]
+    pub fn login_file(&self) -> &'static str {
+        match self.kind {
+            EngineKind::Docker => "config.json",
+            EngineKind::Podman | EngineKind::Apptainer | EngineKind::Enroot => "auth.json",
+        }
     }
 
     /// Whether gpool has the engine pull an image before a run.
@@ -280,7 +300,8 @@ fn mounts(task: &ContainerTask<'_>) -> Vec<String> {
         directory == "/" || request.mounts.iter().any(|mount| mount.target == *directory);
     let of_job = (!is_covered).then(|| format!("{directory}:{directory}"));
     let own = task.own_paths.iter().map(|path| format!("{0}:{0}", path.display()));
-    of_user.chain(of_job).chain(own).collect()
+    let secrets = task.secrets.map(|path| format!("{0}:{0}:ro", path.display()));
+    of_user.chain(of_job).chain(own).chain(secrets).collect()
 }
 
 fn is_file_or_url(image: &str) -> bool {

@@ -19,6 +19,7 @@ pub mod message;
 pub mod nursery;
 pub mod record;
 pub mod rendezvous;
+pub mod secrets;
 mod shepherd;
 pub mod survey;
 #[cfg(feature = "fuzzing")]

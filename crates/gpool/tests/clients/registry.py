@@ -1,8 +1,10 @@
 """A registry of one image, read-only: serves an OCI layout by the distribution protocol.
 
-Usage: registry.py LAYOUT GATE. Prints its port. Layers are sent once the file GATE exists.
+Usage: registry.py LAYOUT GATE. Prints its port. Layers are sent once the file GATE exists. If
+the first line of standard input is USER:PASSWORD, each request needs this login.
 """
 
+import base64
 import http.server
 import json
 import sys
@@ -11,6 +13,8 @@ from pathlib import Path
 
 layout, gate = Path(sys.argv[1]), Path(sys.argv[2])
 manifest = json.loads((layout / "index.json").read_text())["manifests"][0]
+login = sys.stdin.readline().strip()
+wanted = login and "Basic " + base64.b64encode(login.encode()).decode()
 
 
 class Registry(http.server.BaseHTTPRequestHandler):
@@ -21,6 +25,11 @@ class Registry(http.server.BaseHTTPRequestHandler):
         self.answer(True)
 
     def answer(self, with_body):
+        if wanted and self.headers.get("Authorization") != wanted:
+            self.send_response(401)
+            self.send_header("WWW-Authenticate", 'Basic realm="test"')
+            self.send_header("Content-Length", "0")
+            return self.end_headers()
         kind, _, name = self.path.rpartition("/")
         if self.path.rstrip("/") == "/v2":
             return self.send(b"{}", "application/json", with_body)

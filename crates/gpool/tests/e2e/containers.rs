@@ -2,7 +2,7 @@
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use gpool_model::job::JobState;
@@ -12,8 +12,8 @@ use crate::harness::{Cluster, Gate, Running, is_root, kill_9, skip, until_so};
 use crate::recovery::waits_at;
 
 /// A cluster with podman, whose store is in the cluster's folder.
-struct Lab {
-    cluster: Cluster,
+pub struct Lab {
+    pub cluster: Cluster,
     podman: PathBuf,
 }
 
@@ -23,7 +23,7 @@ const TOOLS: &[&str] =
 
 impl Lab {
     /// `None` where containers can't run, with the reason as text.
-    fn new(devices: &str) -> Option<Self> {
+    pub fn new(devices: &str) -> Option<Self> {
         if !is_root() {
             skip("only root runs podman here without further setup");
             return None;
@@ -72,6 +72,22 @@ impl Lab {
         tar.arg("-C").arg(&root).arg("-cf").arg(&archive).arg(".");
         assert!(tar.status().unwrap().success());
         self.podman(&["import", archive.to_str().unwrap(), "tools:1"]);
+    }
+
+    /// A registry with the image as `tool:1`, and its host. It sends layers once there is a file
+    /// `gate`, and may ask for a login.
+    pub fn registry(&self, gate: &Path, login: Option<&str>) -> (Running, String) {
+        let layout = self.cluster.path("layout");
+        let to = format!("oci:{}:1", layout.display());
+        self.podman(&["push", "--quiet", "tools:1", &to]);
+        let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/clients/registry.py");
+        let mut registry = Command::new("python3");
+        registry.arg(script).arg(&layout).arg(gate);
+        let login = login.map(|login| format!("{login}\n").into_bytes());
+        let registry = Running::start(&mut registry, login);
+        until_so("the registry listens", || registry.said().contains('\n'));
+        let host = format!("127.0.0.1:{}", registry.said().trim());
+        (registry, host)
     }
 
     fn containers(&self) -> String {
@@ -240,15 +256,9 @@ fn an_image_is_pulled_before_the_job_holds_gpus() {
     cluster.until_is(&held, "held");
     assert!(cluster.why(&held).contains("it does not have other:1"), "{}", cluster.why(&held));
 
-    let (layout, gate) = (cluster.path("layout"), cluster.path("pull-gate"));
-    let to = format!("oci:{}:1", layout.display());
-    lab.podman(&["push", "--quiet", "tools:1", &to]);
-    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/clients/registry.py");
-    let mut registry = Command::new("python3");
-    registry.arg(script).arg(&layout).arg(&gate);
-    let registry = Running::start(&mut registry, None);
-    until_so("the registry listens", || registry.said().contains('\n'));
-    let image = format!("127.0.0.1:{}/tool:1", registry.said().trim());
+    let gate = cluster.path("pull-gate");
+    let (registry, host) = lab.registry(&gate, None);
+    let image = format!("{host}/tool:1");
 
     let words = ["--gpus", "1", "--image", &image, "--", "echo", "pulled"];
     let id = cluster.submit(words);

@@ -83,6 +83,7 @@ mod resized;
 mod rival;
 mod script;
 mod scripts;
+mod secrets;
 mod security;
 mod security_crowd;
 mod security_http;

@@ -34,7 +34,9 @@ pub(super) fn container_of(
     let order = &launch.order;
     let Some(request) = &order.spec.container else { return Ok(None) };
     let engine = launch.engine.clone().ok_or("this node has no engine for containers")?;
-    let folder = Layout::new(&launch.state_dir).attempt(order.task());
+    let layout = Layout::new(&launch.state_dir);
+    let folder = layout.attempt(order.task());
+    let secrets = (!order.spec.secrets.is_empty()).then(|| layout.secrets_of(order.task()));
     let api = launch.api.as_deref().map(Path::new).filter(|path| path.exists());
     let cap = launch.cap.iter().flat_map(|cap| [cap.shim.as_path(), cap.ledger.as_path()]);
     let task = ContainerTask {
@@ -42,6 +44,7 @@ pub(super) fn container_of(
         request,
         state_dir: &launch.state_dir,
         own_paths: [folder.as_path()].into_iter().chain(api).chain(cap).collect(),
+        secrets: secrets.as_deref(),
         pids_max: launch.pids_max,
         has_terminal: order.spec.pty.is_some(),
     };

@@ -86,6 +86,7 @@ fn made_with(
         shell: b"/bin/zsh".to_vec(),
     };
     let surroundings = Surroundings {
+        secrets: None,
         inherited: &inherited,
         switched_to: Some(&account),
         folder: Path::new("/s/jobs/7/1"),
