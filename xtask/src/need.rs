@@ -25,8 +25,8 @@ struct Program {
 /// The C compiler builds the bundled SQLite, the C++ compiler the fuzzer's runtime. Tests run
 /// scripts under bash, as jobs do, and shift the clock with faketime's library. btrfs is a
 /// copy-on-write file system. valgrind counts instructions.
-/// `ip` and `nft` make hosts of network namespaces, and cut them off. Podman runs containers by
-/// runc, with catatonit as their init, from an image of busybox.
+/// `ip` and `nft` make hosts of network namespaces, and cut them off. Podman and docker run
+/// containers by runc from an image of busybox, with catatonit and docker's own program as init.
 const PROGRAMS: &[Program] = &[
     Program { name: "cc", package: "gcc", can_be_absent: false },
     Program { name: "c++", package: "g++", can_be_absent: true },
@@ -42,6 +42,7 @@ const PROGRAMS: &[Program] = &[
     Program { name: "runc", package: "runc", can_be_absent: true },
     Program { name: "catatonit", package: "catatonit", can_be_absent: true },
     Program { name: "busybox", package: "busybox-static", can_be_absent: true },
+    Program { name: "dockerd", package: "docker.io", can_be_absent: true },
     Program { name: "valgrind", package: "valgrind", can_be_absent: true },
 ];
 

@@ -27,8 +27,8 @@ const PULLS_MOST: usize = 4;
 const QUEUE_MOST: usize = 256;
 /// The longest time that a pull may take.
 const PULL_LIMIT: Duration = Duration::from_secs(3600);
-/// The longest text of a pull that is shown, in characters.
-const SHOWN_MAX: usize = 200;
+/// The longest text of a pull that is shown, in characters. The cause often ends it, after paths.
+const SHOWN_MAX: usize = 500;
 
 /// The engine of this node, and its images.
 #[derive(Clone)]
@@ -44,7 +44,7 @@ impl Containers {
     pub(crate) fn search(wanted: Option<String>, layout: &Layout) -> Self {
         let is_chosen = wanted.as_ref().is_some_and(|it| it != NO_ENGINE);
         let images = Images { queue: Arc::default(), layout: layout.clone() };
-        Self { engine: search(wanted), images, is_chosen }
+        Self { engine: search(wanted, layout), images, is_chosen }
     }
 
     /// The engine, or the fault of a chosen one, and the pulls, for the server.

@@ -29,6 +29,7 @@ mod lend;
 mod listener;
 mod login;
 mod moves;
+mod orphans;
 mod pending_launch;
 mod recent;
 mod remap;

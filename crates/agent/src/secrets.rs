@@ -1,5 +1,5 @@
-//! The secrets of tasks on this node: fetched from the server before a launch, and removed after the
-//! task, also if its shepherd or an earlier agent was killed.
+//! The secrets of tasks on this node: fetched from the server before a launch, and removed after
+//! the task, also if its shepherd or an earlier agent was killed.
 
 use std::io;
 

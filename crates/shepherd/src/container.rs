@@ -68,11 +68,17 @@ const LABEL: &str = "gpool.task";
 /// The name of a task's container.
 #[must_use]
 pub fn name(state_dir: &Path, task: TaskId) -> String {
+    let claim = claim_name(task).replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+    format!("{}{claim}", name_prefix(state_dir))
+}
+
+/// Begins the names of all containers of an agent.
+#[must_use]
+pub fn name_prefix(state_dir: &Path) -> String {
     // FNV-1a, which is the same in every version of this program.
     let fold = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
     let hash = state_dir.as_os_str().as_encoded_bytes().iter().fold(0x811c_9dc5, fold);
-    let claim = claim_name(task).replace(|c: char| !c.is_ascii_alphanumeric(), "-");
-    format!("gpool-{hash:08x}-{claim}")
+    format!("gpool-{hash:08x}-")
 }
 
 impl TaskEngine {
@@ -226,6 +232,21 @@ impl TaskEngine {
     #[must_use]
     pub fn ask_oom(&self, container: &str) -> Vec<String> {
         self.line(&["inspect", "--format", "{{.State.OOMKilled}}", container])
+    }
+
+    /// Whether processes of a container go on without the engine's daemon.
+    #[must_use]
+    pub fn has_daemon(&self) -> bool {
+        self.kind == EngineKind::Docker
+    }
+
+    /// The words that print the names of containers with this prefix; `None` if containers do not
+    /// outlive the commands that end them.
+    #[must_use]
+    pub fn list(&self, prefix: &str) -> Option<Vec<String>> {
+        let filter = format!("name=^/?{prefix}");
+        let words = ["ps", "--all", "--filter", &filter, "--format", "{{.Names}}"];
+        self.has_daemon().then(|| self.line(&words))
     }
 
     /// The words that end and remove a container; `None` if the engine keeps none.

@@ -15,6 +15,7 @@ pub mod environment;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 pub mod layout;
+pub mod marked;
 pub mod message;
 pub mod nursery;
 pub mod record;

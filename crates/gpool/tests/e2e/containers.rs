@@ -24,23 +24,13 @@ const TOOLS: &[&str] =
 impl Lab {
     /// `None` where containers can't run, with the reason as text.
     pub fn new(devices: &str) -> Option<Self> {
-        if !is_root() {
-            skip("only root runs podman here without further setup");
-            return None;
-        }
-        let missing = ["podman", "runc", "busybox"].into_iter().find(|it| !has(it));
-        if let Some(missing) = missing {
-            skip(&format!("there is no {missing}"));
-            return None;
-        }
-        let linked = Command::new("ldd").arg("/bin/busybox").output();
-        if linked.is_ok_and(|it| it.status.success()) {
-            skip("busybox needs libraries here; busybox-static has none");
+        if !can_run(&["podman"]) {
             return None;
         }
         let cluster = Cluster::unstarted(&["--devices", devices]);
         let mut lab = Self { podman: wrapper(&cluster), cluster };
-        lab.make_image();
+        let archive = rootfs(&lab.cluster);
+        lab.podman(&["import", archive.to_str().unwrap(), "tools:1"]);
         let settings = lab.cluster.path("gpool.toml");
         let engine = format!("container_engine = {:?}\n", lab.podman.to_str().unwrap());
         std::fs::write(&settings, engine).unwrap();
@@ -57,39 +47,6 @@ impl Lab {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// The image `tools:1`.
-    fn make_image(&self) {
-        let root = self.cluster.path("rootfs");
-        for folder in ["bin", "tmp", "etc"] {
-            std::fs::create_dir_all(root.join(folder)).unwrap();
-        }
-        std::fs::copy("/bin/busybox", root.join("bin/busybox")).unwrap();
-        for tool in TOOLS {
-            std::os::unix::fs::symlink("busybox", root.join("bin").join(tool)).unwrap();
-        }
-        let archive = self.cluster.path("rootfs.tar");
-        let mut tar = Command::new("tar");
-        tar.arg("-C").arg(&root).arg("-cf").arg(&archive).arg(".");
-        assert!(tar.status().unwrap().success());
-        self.podman(&["import", archive.to_str().unwrap(), "tools:1"]);
-    }
-
-    /// A registry with the image as `tool:1`, and its host. It sends layers once there is a file
-    /// `gate`, and may ask for a login.
-    pub fn registry(&self, gate: &Path, login: Option<&str>) -> (Running, String) {
-        let layout = self.cluster.path("layout");
-        let to = format!("oci:{}:1", layout.display());
-        self.podman(&["push", "--quiet", "tools:1", &to]);
-        let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/clients/registry.py");
-        let mut registry = Command::new("python3");
-        registry.arg(script).arg(&layout).arg(gate);
-        let login = login.map(|login| format!("{login}\n").into_bytes());
-        let registry = Running::start(&mut registry, login);
-        until_so("the registry listens", || registry.said().contains('\n'));
-        let host = format!("127.0.0.1:{}", registry.said().trim());
-        (registry, host)
-    }
-
     fn containers(&self) -> String {
         self.podman(&["ps", "--all", "--format", "{{.Names}}"])
     }
@@ -100,6 +57,55 @@ impl Drop for Lab {
         // A store that podman does not use as a mount can be removed with the folder.
         drop(Command::new(&self.podman).args(["rm", "--all", "--force"]).output());
     }
+}
+
+/// An archive with the files of the image `tools:1`.
+pub fn rootfs(cluster: &Cluster) -> PathBuf {
+    let root = cluster.path("rootfs");
+    for folder in ["bin", "tmp", "etc"] {
+        std::fs::create_dir_all(root.join(folder)).unwrap();
+    }
+    std::fs::copy("/bin/busybox", root.join("bin/busybox")).unwrap();
+    for tool in TOOLS {
+        std::os::unix::fs::symlink("busybox", root.join("bin").join(tool)).unwrap();
+    }
+    let archive = cluster.path("rootfs.tar");
+    let mut tar = Command::new("tar");
+    tar.arg("-C").arg(&root).arg("-cf").arg(&archive).arg(".");
+    assert!(tar.status().unwrap().success());
+    archive
+}
+
+/// A registry with that image as `tool:1`, and its host. It sends the layer once there is a file
+/// `gate`, and may ask for a login.
+pub fn registry(cluster: &Cluster, gate: &Path, login: Option<&str>) -> (Running, String) {
+    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/clients/registry.py");
+    let mut registry = Command::new("python3");
+    registry.arg(script).arg(cluster.path("rootfs.tar")).arg(gate);
+    let login = login.map(|login| format!("{login}\n").into_bytes());
+    let registry = Running::start(&mut registry, login);
+    until_so("the registry listens", || registry.said().contains('\n'));
+    let host = format!("127.0.0.1:{}", registry.said().trim());
+    (registry, host)
+}
+
+/// Whether containers of busybox can run here; if not, prints why.
+pub fn can_run(programs: &[&str]) -> bool {
+    if !is_root() {
+        skip("only root runs containers here without further setup");
+        return false;
+    }
+    let needed = programs.iter().chain(&["runc", "busybox", "python3"]);
+    if let Some(missing) = needed.copied().find(|it| !has(it)) {
+        skip(&format!("there is no {missing}"));
+        return false;
+    }
+    let linked = Command::new("ldd").arg("/bin/busybox").output();
+    if linked.is_ok_and(|it| it.status.success()) {
+        skip("busybox needs libraries here; busybox-static has none");
+        return false;
+    }
+    true
 }
 
 /// A program that is podman with a store, locks and settings of its own.
@@ -257,7 +263,7 @@ fn an_image_is_pulled_before_the_job_holds_gpus() {
     assert!(cluster.why(&held).contains("it does not have other:1"), "{}", cluster.why(&held));
 
     let gate = cluster.path("pull-gate");
-    let (registry, host) = lab.registry(&gate, None);
+    let (registry, host) = registry(cluster, &gate, None);
     let image = format!("{host}/tool:1");
 
     let words = ["--gpus", "1", "--image", &image, "--", "echo", "pulled"];

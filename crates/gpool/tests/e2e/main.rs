@@ -30,6 +30,7 @@ mod demo;
 mod devices;
 mod disk;
 mod disk_ends;
+mod docker;
 mod dump;
 mod enforced;
 mod environments;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use gpool_model::job::JobState;
 
-use crate::containers::Lab;
+use crate::containers::{Lab, registry};
 use crate::harness::{
     Cluster, Gate, Machine, Ran, Running, Tty, is_root, kill_9, program, until, until_so,
 };
@@ -368,7 +368,7 @@ fn an_image_is_pulled_with_a_login() {
     let cluster = &lab.cluster;
     assert!(is_root());
     let gate = cluster.path("pull-gate");
-    let (registry, host) = lab.registry(&gate, Some(&format!("ana:{CANARY}")));
+    let (registry, host) = registry(cluster, &gate, Some(&format!("ana:{CANARY}")));
     let image = format!("{host}/tool:1");
     let held = cluster.submit(["--image", &image, "--", "true"]);
     cluster.until_is(&held, "held");

@@ -16,6 +16,7 @@ use super::Shepherd;
 use super::standard_streams::Fds;
 use crate::container::{self, ContainerTask, TaskEngine};
 use crate::layout::Layout;
+use crate::marked;
 use crate::message::Launch;
 
 /// The container of a program.
@@ -54,6 +55,11 @@ pub(super) fn container_of(
 
 /// How long a command of the engine may take.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the daemon of an engine may be away at the end of a container, until the container
+/// stays behind without processes.
+const ABSENCE: Duration = Duration::from_secs(60);
+/// The pause between two attempts to remove a container.
+const PAUSE: Duration = Duration::from_millis(500);
 /// The exit code of a shell for a program that SIGKILL ended.
 const KILLED: i32 = 137;
 
@@ -70,8 +76,17 @@ impl Shepherd {
         {
             end.cause = Some(EndCause::Oom);
         }
+        let give_up = Instant::now() + ABSENCE;
         // If it fails, the container stays behind under its name, and no process with it.
-        drop(self.ask_engine(removal));
+        while self.ask_engine(removal.clone()).is_none() && engine.has_daemon() {
+            // The container goes on without its daemon. Its first process has the mark of the run,
+            // and the kernel ends all others with it.
+            marked::kill(&self.layout, self.task(), 0);
+            if Instant::now() > give_up {
+                break;
+            }
+            std::thread::sleep(PAUSE);
+        }
     }
 
     /// Runs a command of the engine as the job's user; returns its output if it succeeded.
