@@ -108,7 +108,8 @@ fn set(args: &SetArgs, session: &Session) -> Result {
         return Ok(Exit::OK);
     }
     let (name, bytes) = (safe(&secret.name), secret.bytes.unwrap_or_default());
-    session.screen.note(&format!("secret {name} is set ({bytes} bytes)"));
+    let unit = if bytes == 1 { "byte" } else { "bytes" };
+    session.screen.note(&format!("secret {name} is set ({bytes} {unit})"));
     Ok(Exit::OK)
 }
 
