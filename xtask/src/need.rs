@@ -26,8 +26,8 @@ struct Program {
 /// scripts under bash, as jobs do, and shift the clock with faketime's library. btrfs is a
 /// copy-on-write file system. valgrind counts instructions.
 /// Programs of both kinds of MPI are compiled and run.
-/// `ip` and `nft` make hosts of network namespaces, and cut them off. Podman runs containers by
-/// runc, with catatonit as their init, from an image of busybox.
+/// `ip` and `nft` make hosts of network namespaces, and cut them off. Podman and docker run
+/// containers by runc from an image of busybox, with catatonit and docker's own program as init.
 const PROGRAMS: &[Program] = &[
     Program { name: "cc", package: "gcc", can_be_absent: false },
     Program { name: "c++", package: "g++", can_be_absent: true },
@@ -46,6 +46,7 @@ const PROGRAMS: &[Program] = &[
     Program { name: "mpicc.mpich", package: "libmpich-dev", can_be_absent: true },
     Program { name: "mpicc.openmpi", package: "libopenmpi-dev", can_be_absent: true },
     Program { name: "mpirun.openmpi", package: "openmpi-bin", can_be_absent: true },
+    Program { name: "dockerd", package: "docker.io", can_be_absent: true },
     Program { name: "valgrind", package: "valgrind", can_be_absent: true },
 ];
 

@@ -10,11 +10,10 @@ use gpool_model::id::TaskId;
 use gpool_model::job::EndCause;
 use gpool_sys::cgroup::{Group, Site};
 use gpool_sys::{clock, pidfd, proc};
-use rustix::process::Signal;
 
 use crate::task_state::not_started;
-use gpool_shepherd::environment::mark;
 use gpool_shepherd::layout::{Layout, claim_name, claimed_task};
+use gpool_shepherd::marked;
 use gpool_shepherd::record::{ClaimFile, ClaimRecord};
 
 /// How long a claim's lock may be held by a process that can't be found.
@@ -136,8 +135,9 @@ pub(crate) enum Leftovers {
 pub(crate) fn end_leftovers(layout: &Layout, record: &ClaimRecord) -> io::Result<Leftovers> {
     let group = group_of(record);
     let is_grouped = group.kill();
-    let give_up = clock::boot_ms() + MOMENT_MS;
-    while group.is_populated() || is_being_swept(record) || end_marked(layout, record) {
+    let (claimant, give_up) = (&record.claimant, clock::boot_ms() + MOMENT_MS);
+    let kill_marked = || marked::kill(layout, claimant.task, claimant.shepherd_started);
+    while group.is_populated() || is_being_swept(record) || kill_marked() {
         if clock::boot_ms() >= give_up {
             return Ok(Leftovers::Some);
         }
@@ -161,30 +161,4 @@ fn is_being_swept(record: &ClaimRecord) -> bool {
         let is_it = stat.started <= claimant.shepherd_started && stat.state == b'Z';
         is_it && claimant.nursery == Some(stat.parent)
     })
-}
-
-/// Kills processes that started with the environment of this run. Returns whether there were any.
-fn end_marked(layout: &Layout, record: &ClaimRecord) -> bool {
-    let task = record.claimant.task;
-    let mark = mark(&layout.attempt(task));
-    let rank = task.rank.to_string();
-    let me = std::process::id();
-    let is_left = |pid: u32| {
-        // A process that started before the claim can't belong to the task.
-        proc::stat(pid).is_some_and(|stat| {
-            stat.started >= record.claimant.shepherd_started && stat.state != b'Z'
-        }) && proc::started_with(pid, &mark)
-            // Tasks of one gang share a folder. A process without a rank belongs to the first task.
-            && proc::variable_at_start(pid, "GPOOL_RANK").is_none_or(|it| it == rank.as_bytes())
-    };
-    let mut found = false;
-    for pid in proc::all().into_iter().filter(|pid| *pid != me && is_left(*pid)) {
-        found = true;
-        let Ok(Some(process)) = pidfd::open(pid) else { continue };
-        // Checked again after opening: the process ID may have been reused.
-        if is_left(pid) {
-            let _ = pidfd::signal(&process, Signal::KILL.as_raw());
-        }
-    }
-    found
 }

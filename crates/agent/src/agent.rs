@@ -119,7 +119,7 @@ impl Agent {
         let inbox = listener::inbox(&incarnation, server, &sender, &recent, files(&config));
         server.listen(Arc::downgrade(&inbox));
         say_hello(&config, &incarnation, &**server);
-        let containers = Containers::search(config.container_engine.clone());
+        let containers = Containers::search(config.container_engine.clone(), &layout);
         let about = devices::About {
             containers: containers.clone(),
             place: FoundPlace::search(),

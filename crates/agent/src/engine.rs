@@ -10,7 +10,10 @@ use gpool_model::container::{Engine, EngineKind};
 use gpool_model::id::TaskId;
 use gpool_model::job::Owner;
 use gpool_shepherd::container::{self, TaskEngine};
+use gpool_shepherd::layout::Layout;
 use gpool_sys::user;
+
+use crate::orphans;
 
 /// Paths of podman's init in distributions.
 const PODMAN_INITS: [&str; 2] = ["/usr/libexec/podman/catatonit", "/usr/bin/catatonit"];
@@ -30,11 +33,17 @@ pub(crate) struct FoundEngine {
 /// The engine, once the search for it has ended.
 pub(crate) type EngineSlot = Arc<OnceLock<Result<FoundEngine, String>>>;
 
-/// Finds the engine in the background: engines take a while to tell their version.
-pub(crate) fn search(wanted: Option<String>) -> EngineSlot {
+/// Finds the engine in the background: engines take a while to tell their version. Then removes
+/// its containers that stayed behind.
+pub(crate) fn search(wanted: Option<String>, layout: &Layout) -> EngineSlot {
     let slot = EngineSlot::default();
-    let found = Arc::clone(&slot);
-    let search = move || drop(found.set(find(wanted.as_deref())));
+    let (found, layout) = (Arc::clone(&slot), layout.clone());
+    let search = move || {
+        let engine = find(wanted.as_deref());
+        let for_task = engine.as_ref().ok().map(|engine| engine.for_task(Vec::new()));
+        drop(found.set(engine));
+        for_task.iter().for_each(|engine| orphans::remove(engine, &layout));
+    };
     if let Err(error) = thread::Builder::new().name("engine".to_owned()).spawn(search) {
         drop(slot.set(Err(format!("can't start a thread: {error}"))));
     }

@@ -14,9 +14,12 @@ use gpool_model::job::Owner;
 use gpool_model::launch::Lack;
 use gpool_model::node::ImagePulls;
 use gpool_shepherd::container::TaskEngine;
+use gpool_shepherd::layout::Layout;
+use gpool_shepherd::secrets;
 
 use crate::engine::{EngineSlot, FoundEngine, NO_ENGINE, as_user, search};
 use crate::input::{InputSender, ThreadInput};
+use crate::login::Login;
 
 /// The most pulls at once.
 const PULLS_MOST: usize = 4;
@@ -24,8 +27,8 @@ const PULLS_MOST: usize = 4;
 const QUEUE_MOST: usize = 256;
 /// The longest time that a pull may take.
 const PULL_LIMIT: Duration = Duration::from_secs(3600);
-/// The longest text of a pull that is shown, in characters.
-const SHOWN_MAX: usize = 200;
+/// The longest text of a pull that is shown, in characters. The cause often ends it, after paths.
+const SHOWN_MAX: usize = 500;
 
 /// The engine of this node, and its images.
 #[derive(Clone)]
@@ -38,9 +41,10 @@ pub(crate) struct Containers {
 
 impl Containers {
     /// Begins to look for the engine. `wanted` is the choice of an admin.
-    pub(crate) fn search(wanted: Option<String>) -> Self {
+    pub(crate) fn search(wanted: Option<String>, layout: &Layout) -> Self {
         let is_chosen = wanted.as_ref().is_some_and(|it| it != NO_ENGINE);
-        Self { engine: search(wanted), images: Images::default(), is_chosen }
+        let images = Images { queue: Arc::default(), layout: layout.clone() };
+        Self { engine: search(wanted, layout), images, is_chosen }
     }
 
     /// The engine, or the fault of a chosen one, and the pulls, for the server.
@@ -55,8 +59,11 @@ impl Containers {
 }
 
 /// The images of this node, as far as jobs ask for them.
-#[derive(Clone, Default)]
-pub(crate) struct Images(Arc<Mutex<PullQueue>>);
+#[derive(Clone)]
+pub(crate) struct Images {
+    queue: Arc<Mutex<PullQueue>>,
+    layout: Layout,
+}
 
 #[derive(Default)]
 struct PullQueue {
@@ -65,6 +72,8 @@ struct PullQueue {
     /// Pulls that wait for others to end.
     pending: VecDeque<Pull>,
     n_workers: usize,
+    /// The pulls with a login so far: each has a folder with this number.
+    n_logins: u64,
     /// The image that was pulled for the next run of a job.
     pulled: BTreeMap<JobId, String>,
 }
@@ -75,11 +84,12 @@ struct Pull {
     owner: Owner,
     job: JobId,
     image: String,
+    login: Option<Login>,
 }
 
 impl Images {
     fn lock(&self) -> MutexGuard<'_, PullQueue> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn pulls(&self) -> ImagePulls {
@@ -92,15 +102,16 @@ impl Images {
         &self,
         engine: &FoundEngine,
         (task, owner): (TaskId, Owner),
-        request: &Arc<ContainerRequest>,
+        (request, login): (&Arc<ContainerRequest>, Option<Login>),
         inputs: &InputSender,
     ) {
         let (images, engine, request) = (self.clone(), engine.for_task(vec![]), request.clone());
         let answers = inputs.clone();
         let look = move || {
             let lack = images.lack(&engine, (task, &owner), &request);
+            let lack = login.as_ref().and_then(|it| it.fault(&engine)).or(lack);
             let pull = match lack {
-                Some(Lack::Pull(image)) => Pull { engine, owner, job: task.job, image },
+                Some(Lack::Pull(image)) => Pull { engine, owner, job: task.job, image, login },
                 lack => return answers.send(ThreadInput::Image { task, lack }),
             };
             let lack = images.enqueue(pull);
@@ -177,12 +188,11 @@ impl Images {
         }
     }
 
-    fn pull(&self, Pull { engine, owner, job, image }: &Pull) {
+    fn pull(&self, pull: &Pull) {
+        let Pull { image, job, .. } = pull;
         tracing::info!(image, %job, "pulling an image");
         self.lock().pulls.running.insert(image.clone(), String::new());
-        let ended = run_pull(&mut as_user(&engine.pull(image), owner), |line| {
-            self.lock().pulls.running.insert(image.clone(), line.to_owned());
-        });
+        let ended = self.pull_with_login(pull);
         let mut queue = self.lock();
         queue.pulls.running.remove(image);
         queue.pulls.n_ended += 1;
@@ -197,6 +207,34 @@ impl Images {
                 queue.pulls.failed.insert(image.clone(), format!("it can't pull {image}: {why}"));
             }
         }
+    }
+}
+
+impl Images {
+    /// Runs a pull, with its login in a file for that time.
+    fn pull_with_login(&self, pull: &Pull) -> Result<(), String> {
+        let Pull { engine, owner, image, login, .. } = pull;
+        let on_line = |line: &str| {
+            self.lock().pulls.running.insert(image.clone(), line.to_owned());
+        };
+        let Some(login) = login else {
+            return run_pull(&mut as_user(&engine.pull(image, None), owner), on_line);
+        };
+        let name = {
+            let mut queue = self.lock();
+            queue.n_logins += 1;
+            format!("pull-{}", queue.n_logins)
+        };
+        let own = rustix::process::geteuid().as_raw();
+        let to = Some((owner.uid, owner.gid)).filter(|(uid, _)| *uid != own);
+        let file = (engine.login_file().to_owned(), login.file(image));
+        secrets::write(&self.layout, &name, to, &[file])?;
+        let folder = self.layout.secrets().join(&name);
+        let ended = run_pull(&mut as_user(&engine.pull(image, Some(&folder)), owner), on_line);
+        if let Err(error) = secrets::remove(&self.layout, &name) {
+            tracing::warn!(%error, "the login of a pull could not be removed");
+        }
+        ended
     }
 }
 

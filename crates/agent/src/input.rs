@@ -33,6 +33,12 @@ pub(crate) enum ThreadInput {
         id: BlobId,
         content: io::Result<Vec<u8>>,
     },
+    /// The value of a secret of a task that is to be launched, or why there is none.
+    Secret {
+        task: TaskId,
+        name: String,
+        value: io::Result<Vec<u8>>,
+    },
     /// The part that the node lacks for the container of a task, if any.
     Image {
         task: TaskId,

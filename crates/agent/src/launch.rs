@@ -14,6 +14,7 @@ use crate::assignments::{Assignment, limits_of};
 use crate::config::AgentConfig;
 use crate::engine::device_words;
 use crate::input::{LoanAction, ThreadInput};
+use crate::login::Login;
 use crate::pending_launch::PendingLaunch;
 use crate::runner::Runner;
 use crate::task_state::TaskLocation;
@@ -49,6 +50,7 @@ impl Runner {
 
     /// Starts a task once its devices are checked.
     pub(crate) fn launch(&mut self, mut order: Box<TaskOrder>, seats: Seats) {
+        let uid = order.spec.owner.uid;
         if let Some(rule) = &self.parts.config.users {
             match rule.resolve(&order.spec.owner) {
                 Ok(owner) if owner == order.spec.owner => {}
@@ -65,14 +67,17 @@ impl Runner {
         let last =
             self.values.as_ref().filter(|(blob, _)| values.is_some_and(|it| it.blob == *blob));
         let values = last.map(|(_, values)| Arc::clone(values));
-        let pending = PendingLaunch { order, booked: seats.booked, files: BTreeMap::new(), values };
+        let (files, secrets) = (BTreeMap::new(), BTreeMap::new());
+        let pending = PendingLaunch { order, booked: seats.booked, files, secrets, values };
         let missing: Vec<BlobId> = pending.missing().cloned().collect();
+        let missing_secrets: Vec<String> = pending.missing_secrets().map(str::to_owned).collect();
         self.pending_launches.insert(task, pending);
         for id in missing {
             let (inputs, blob) = (self.parts.sender.clone(), id.clone());
             let reply = move |content| inputs.send(ThreadInput::Blob { task, id: blob, content });
             self.parts.server.blob(&id, Box::new(reply));
         }
+        self.ask_for_secrets(task, uid, missing_secrets);
     }
 
     /// Takes a file of a task; after the last, the devices are checked.
@@ -89,16 +94,23 @@ impl Runner {
                 return self.not_started(task, cause);
             }
         }
-        if !pending.is_complete() {
+        self.check_image(task);
+    }
+
+    /// Goes on with a task once all its files are here: its image is checked.
+    pub(crate) fn check_image(&mut self, task: TaskId) {
+        let Some(pending) = self.pending_launches.get(&task).filter(|it| it.is_complete()) else {
             return;
-        }
+        };
         let spec = &pending.order.spec;
         let Some(request) = &spec.container else { return self.check_devices(task) };
         let why = match self.parts.containers.engine.get() {
             Some(Ok(engine)) => {
                 let job = (task, spec.owner.clone());
                 let sender = &self.parts.sender;
-                return self.parts.containers.images.check(engine, job, request, sender);
+                let login = pending.login().map(|(name, value)| Login::new(name, value));
+                let images = &self.parts.containers.images;
+                return images.check(engine, job, (request, login), sender);
             }
             Some(Err(why)) => why.clone(),
             None => "it still looks for an engine that runs containers".to_owned(),
@@ -233,11 +245,13 @@ impl Runner {
             element: pending.element(),
             context_bytes: context.len(),
             script_bytes: script.map(<[u8]>::len),
+            secrets: pending.secret_files().map(|(name, it)| (name.clone(), it.len())).collect(),
             fence_at,
         };
         let mut message = line(&launch);
         message.extend(context);
         message.extend(script.unwrap_or_default());
+        pending.secret_files().for_each(|(_, value)| message.extend(value));
         Ok(message)
     }
 

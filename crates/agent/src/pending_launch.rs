@@ -16,14 +16,31 @@ pub(crate) struct PendingLaunch {
     pub booked: Vec<DeviceUuid>,
     /// Its environment and its script, once they are here.
     pub files: BTreeMap<BlobId, Vec<u8>>,
+    /// The values of its secrets, with that of its registry, once they are here.
+    pub secrets: BTreeMap<String, Vec<u8>>,
     /// The values of its array, once they are here.
     pub values: Option<Arc<ArrayValues>>,
 }
 
 impl PendingLaunch {
-    /// Whether all its files are here.
+    /// Whether all its files and secrets are here.
     pub(crate) fn is_complete(&self) -> bool {
-        self.missing().next().is_none()
+        self.missing().next().is_none() && self.missing_secrets().next().is_none()
+    }
+
+    pub(crate) fn missing_secrets(&self) -> impl Iterator<Item = &str> {
+        self.order.spec.secret_names().filter(|name| !self.secrets.contains_key(*name))
+    }
+
+    /// The secrets that the task finds as files.
+    pub(crate) fn secret_files(&self) -> impl Iterator<Item = (&String, &Vec<u8>)> {
+        self.order.spec.secrets.iter().filter_map(|name| self.secrets.get_key_value(name))
+    }
+
+    /// The name and value of the secret for the registry of its image.
+    pub(crate) fn login(&self) -> Option<(&String, &Vec<u8>)> {
+        let container = self.order.spec.container.as_ref()?;
+        self.secrets.get_key_value(container.login.as_ref()?)
     }
 
     pub(crate) fn missing(&self) -> impl Iterator<Item = &BlobId> {

@@ -180,6 +180,7 @@ impl Runner {
             }
             ThreadInput::LeftoversEnded(task) => self.adopt(task, Generation::default()),
             ThreadInput::Blob { task, id, content } => self.take_blob(task, id, content),
+            ThreadInput::Secret { task, name, value } => self.take_secret(task, name, value),
             ThreadInput::Image { task, lack } => self.take_image(task, lack),
             ThreadInput::Checked { task, unusable, refused } => {
                 self.take_check(task, unusable, refused);
@@ -329,6 +330,7 @@ impl Runner {
         // After its messages: its end carries what was measured.
         self.parts.devices.released(shepherd.pid);
         self.parts.shares.end(task);
+        self.remove_secrets(task);
         if told {
             // The shepherd may have been killed before it removed its control group.
             self.parts.site.existing(&claim_name(task)).remove();

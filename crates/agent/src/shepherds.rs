@@ -139,6 +139,11 @@ impl Shepherds {
         self.living.get(&task).is_some_and(|shepherd| shepherd.ended)
     }
 
+    /// Whether a task has a living shepherd.
+    pub(crate) fn knows(&self, task: TaskId) -> bool {
+        self.living.contains_key(&task)
+    }
+
     pub(crate) fn get_mut(&mut self, task: TaskId) -> Option<&mut Shepherd> {
         self.living.get_mut(&task)
     }

@@ -42,6 +42,7 @@ impl Runner {
         self.parts.shares.adopted();
         self.parts.shares.sweep();
         put_groups_away(&self.parts.layout, &self.parts.site);
+        self.sweep_secrets();
         Ok(())
     }
 

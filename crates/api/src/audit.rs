@@ -237,7 +237,8 @@ pub(crate) async fn record(
     let body = Arc::new(Mutex::new(RequestBody::default()));
     let kind = kind(row, asker.caller.admin);
     let is_of_jobs = matches!(kind, AuditKind::Jobs | AuditKind::AdminJobs);
-    let most = if is_of_jobs || is_secret { 0 } else { REQUEST_MAX };
+    let is_hidden = is_secret || row.path.starts_with("/api/v1/secrets");
+    let most = if is_of_jobs || is_hidden { 0 } else { REQUEST_MAX };
     let mut request = with_copy(request, body.clone(), most);
     request.extensions_mut().insert(portion.clone());
     let mut response = next.run(request).await;

@@ -64,6 +64,7 @@ pub mod reservations;
 pub mod router;
 pub mod routes;
 mod script;
+mod secrets;
 mod sessions;
 mod simulate;
 mod simulated;

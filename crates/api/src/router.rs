@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::routing::{delete, get, patch, post};
+use axum::routing::{delete, get, patch, post, put};
 
 use crate::api::Api;
 use crate::audit::Scribe;
@@ -12,8 +12,8 @@ use crate::changes::{Changes, Denials, SlowEnds};
 use crate::{
     actions, attach, audit, authority, budgets, bulk, changes, cluster, cost, device, dump,
     elements, events, extract, guard, health, history, job_metrics, jobs, life, logs, metrics, mig,
-    node_changes, notify, policy, pools, projects, recovery, reservations, script, sessions,
-    simulate, submit, subscriptions, tokens, usage, usage_history, users, waste, why,
+    node_changes, notify, policy, pools, projects, recovery, reservations, script, secrets,
+    sessions, simulate, submit, subscriptions, tokens, usage, usage_history, users, waste, why,
 };
 
 /// Every route. The table in [`routes`] has a row for each, and the document an operation.
@@ -112,6 +112,8 @@ fn of_people() -> Router<Api> {
         .route("/tokens/{token}", delete(tokens::revoke))
         .route("/network-users", get(tokens::network_users))
         .route("/network-users/{name}", patch(tokens::map_user).delete(tokens::forget_user))
+        .route("/secrets", get(secrets::list))
+        .route("/secrets/{name}", put(secrets::set).delete(secrets::remove))
         .route("/sessions", delete(sessions::end))
         .route("/usage", get(usage::usage))
         .route("/usage/history", get(usage_history::get))

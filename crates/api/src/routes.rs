@@ -190,6 +190,9 @@ const FIXED: &[Route] = &[
     // A stolen token must not create others.
     needs(Least::Local, route("POST", "/api/v1/tokens", Role::Everybody)),
     route("DELETE", "/api/v1/tokens/{token}", Role::Owner),
+    needs(Least::Scope(Scope::User), route("GET", "/api/v1/secrets", Role::Everybody)),
+    route("PUT", "/api/v1/secrets/{name}", Role::Everybody),
+    route("DELETE", "/api/v1/secrets/{name}", Role::Everybody),
     admin("GET", "/api/v1/network-users", "list network users"),
     needs(
         Least::Local,

@@ -226,6 +226,10 @@ pub(crate) fn checked(
         add_account(&mut checked, asker);
     }
     let Some(handle) = handle else { return Ok(checked) };
+    let (secrets, uid) = (&handle.shared.identities.secrets, asker.caller.owner.uid);
+    if let Some(name) = checked.secret_names().find(|name| !secrets.has(uid, name)) {
+        return Err(Refusal::NoSuchSecret { name: name.to_owned() });
+    }
     if job.notify.is_empty() {
         return Ok(checked.told_to(handle.usual_notify()));
     }

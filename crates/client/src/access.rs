@@ -2,8 +2,10 @@
 
 use gpool_wire::{
     AuditEntry, Authority, DeviceAnswer, DeviceSignIn, Document, EndedSessions, List, MapUser, Me,
-    NetworkUser, NewToken, Time, Token, TokenCreate,
+    NetworkUser, NewToken, Secret, Time, Token, TokenCreate,
 };
+
+use gpool_wire::secret::SecretValue;
 
 use crate::call::{Call, Client, escaped};
 use crate::error::Error;
@@ -120,6 +122,32 @@ impl Client {
     pub fn forget_user(&self, name: &str) -> Result<NetworkUser, Error> {
         let call = Call::delete(&format!("/network-users/{}", escaped(name)));
         self.ask::<Document<_>>(&call).map(|answer| answer.body)
+    }
+
+    /// The secrets of the caller, or of all users for admins.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn secrets(&self, all: bool) -> Result<List<Secret>, Error> {
+        self.ask(&Call::get("/secrets").query_if("all", all.then_some(true)))
+    }
+
+    /// Sets a secret of the caller.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn set_secret(&self, name: &str, value: &SecretValue) -> Result<Secret, Error> {
+        let call = Call::put(&format!("/secrets/{}", escaped(name))).json(value);
+        self.ask::<Document<_>>(&call).map(|answer| answer.body)
+    }
+
+    /// Removes a secret of the caller, or of a user for admins.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn remove_secret(&self, name: &str, user: Option<&str>) -> Result<Secret, Error> {
+        let call = Call::delete(&format!("/secrets/{}", escaped(name)));
+        self.ask::<Document<_>>(&call.query_if("user", user)).map(|answer| answer.body)
     }
 
     /// Ends the browser sessions of the caller, or of all users.

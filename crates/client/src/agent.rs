@@ -67,4 +67,13 @@ impl Client {
     pub fn agent_blob(&self, id: &str) -> Result<Vec<u8>, Error> {
         self.bytes(&Call::get(&format!("{AGENT_ROUTES}/blobs/{}", escaped(id))))
     }
+
+    /// Returns the value of a secret of the user of a job.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn agent_secret(&self, job: &str, name: &str) -> Result<Vec<u8>, Error> {
+        let path = format!("{AGENT_ROUTES}/secrets/{}/{}", escaped(job), escaped(name));
+        self.bytes(&Call::get(&path))
+    }
 }

@@ -70,6 +70,11 @@ impl Call {
         Self { method: Method::PATCH, repeatable: false, ..Self::get(path) }
     }
 
+    /// Repeatable: a second request stores the same.
+    pub(crate) fn put(path: &str) -> Self {
+        Self { method: Method::PUT, ..Self::get(path) }
+    }
+
     /// Not repeatable: a second request would find the object missing.
     pub(crate) fn delete(path: &str) -> Self {
         Self { method: Method::DELETE, repeatable: false, ..Self::get(path) }

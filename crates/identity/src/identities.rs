@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use crate::access::Access;
 use crate::audit::Audit;
 use crate::nodes::NodeAdmissions;
+use crate::secrets::Secrets;
 use crate::sign_in::SignIns;
 use crate::tls::Tls;
 use crate::web::{Sessions, Web};
@@ -18,6 +19,8 @@ pub struct Identities {
     /// Sign-ins at the identity provider, if there is one.
     pub sign_ins: Option<Arc<SignIns>>,
     pub audit: Arc<Audit>,
+    /// The secrets of users for their jobs.
+    pub secrets: Arc<Secrets>,
     /// The sessions of browsers, on the loopback address and over the network.
     pub sessions: Arc<Sessions>,
     /// The dashboard, if there is one.
@@ -33,8 +36,9 @@ impl Identities {
         nodes: Arc<NodeAdmissions>,
         sign_ins: Option<Arc<SignIns>>,
         audit: Arc<Audit>,
+        secrets: Arc<Secrets>,
     ) -> Self {
         let (sessions, web, network) = (Arc::default(), OnceLock::new(), OnceLock::new());
-        Self { access, nodes, sign_ins, audit, sessions, web, network }
+        Self { access, nodes, sign_ins, audit, secrets, sessions, web, network }
     }
 }

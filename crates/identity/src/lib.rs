@@ -1,5 +1,5 @@
 //! The persons and programs that use a server: tokens, sign-in, sessions of browsers, certificates,
-//! limits of requests by their source, and the audit log.
+//! limits of requests by their source, secrets of users, and the audit log.
 
 #![forbid(unsafe_code)]
 
@@ -10,6 +10,7 @@ pub mod nodes;
 pub mod outbound;
 pub mod pool;
 mod replace;
+pub mod secrets;
 pub mod sign_in;
 mod stored;
 pub mod tls;

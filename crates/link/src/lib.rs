@@ -1,5 +1,5 @@
 //! The link between a server and one of its agents. The messages are those of [`gpool_protocol`];
-//! this crate gets them across, with streams and blobs beside them.
+//! this crate gets them across, with streams, blobs and secrets beside them.
 //!
 //! [`local`] joins an agent to the server of its own process. Messages travel as frames there too,
 //! so an agent behaves the same wherever its server is. [`remote`] is the agent's end of a link to
@@ -14,6 +14,7 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::Weak;
 
+use gpool_model::id::JobId;
 use gpool_model::job::BlobId;
 use gpool_protocol::{QuestionId, ToAgent, ToServer};
 
@@ -46,6 +47,24 @@ pub trait ServerInbox: Send + Sync {
     /// # Errors
     /// [`io::ErrorKind::NotFound`] with the path of the file, or the file can't be read.
     fn blob(&self, id: &BlobId) -> io::Result<Vec<u8>>;
+
+    /// Returns the value of a secret. It may read a file.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotFound`] with the reason if no job can have it now, or the file can't be
+    /// read.
+    fn secret(&self, query: &SecretQuery) -> io::Result<Vec<u8>>;
+}
+
+/// A secret of the user of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SecretQuery {
+    /// The job. Over a network, the server finds the user by it.
+    pub job: JobId,
+    /// The user, as the server's order names it.
+    pub uid: u32,
+    /// The name of the secret.
+    pub name: String,
 }
 
 /// The agent, as a link calls it. Called from threads of the link or of the server, so it does not
@@ -70,8 +89,11 @@ pub trait ServerLink: Send + Sync {
     /// Calls `reply` with the content of a blob of the server, once the server answers: at once, or
     /// from another thread. Does not wait for the network.
     fn blob(&self, id: &BlobId, reply: BlobReply);
+
+    /// Calls `reply` with the value of a secret, as [`ServerLink::blob`].
+    fn secret(&self, query: &SecretQuery, reply: BlobReply);
 }
 
-/// Takes the content of a blob, or the server's answer why there is none:
-/// [`io::ErrorKind::NotFound`] with the path of the file, or another error.
+/// Takes the content of a blob or secret, or the server's answer why there is none:
+/// [`io::ErrorKind::NotFound`] with the path of the file or the reason, or another error.
 pub type BlobReply = Box<dyn FnOnce(io::Result<Vec<u8>>) + Send>;

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use gpool_model::job::BlobId;
 use gpool_protocol::{Decoder, FrameError, Message, QuestionId, ToAgent, ToServer, encode};
 
-use crate::{AgentInbox, AgentLink, BlobReply, Connection, ServerInbox, ServerLink};
+use crate::{AgentInbox, AgentLink, BlobReply, Connection, SecretQuery, ServerInbox, ServerLink};
 
 /// Returns both ends of a new link.
 #[must_use]
@@ -53,6 +53,10 @@ impl ServerLink for AgentEnd {
 
     fn blob(&self, id: &BlobId, reply: BlobReply) {
         reply(self.server.blob(id));
+    }
+
+    fn secret(&self, query: &SecretQuery, reply: BlobReply) {
+        reply(self.server.secret(query));
     }
 }
 

@@ -13,10 +13,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use gpool_model::id::JobId;
 use gpool_model::job::BlobId;
 use gpool_protocol::{Decoder, FrameError, QuestionId, ToAgent, ToServer, encode};
 
-use crate::{AgentInbox, BlobReply, Connection, ServerLink};
+use crate::{AgentInbox, BlobReply, Connection, SecretQuery, ServerLink};
 
 /// The most frames that wait to be sent. If there are more, the connection is closed: late reports
 /// are useless.
@@ -61,6 +62,12 @@ pub trait Dial: Send + Sync {
     /// [`io::ErrorKind::NotFound`] with the path of the file, [`io::ErrorKind::PermissionDenied`]
     /// if the server refuses it for good, or the server can't be reached.
     fn blob(&self, id: &BlobId) -> io::Result<Vec<u8>>;
+
+    /// Returns the value of a secret of the user of a job.
+    ///
+    /// # Errors
+    /// As for [`Dial::blob`], with the reason if there is none.
+    fn secret(&self, job: JobId, name: &str) -> io::Result<Vec<u8>>;
 }
 
 /// Returns the agent's end of a new link. It connects once the agent listens.
@@ -130,10 +137,27 @@ impl ServerLink for RemoteLink {
     }
 
     fn blob(&self, id: &BlobId, reply: BlobReply) {
-        let (state, id) = (Arc::downgrade(&self.0), id.clone());
+        let id = id.clone();
+        self.fetch_apart(reply, move |dial| dial.blob(&id));
+    }
+
+    fn secret(&self, query: &SecretQuery, reply: BlobReply) {
+        let (job, name) = (query.job, query.name.clone());
+        self.fetch_apart(reply, move |dial| dial.secret(job, &name));
+    }
+}
+
+impl RemoteLink {
+    /// Fetches a file in a thread of its own.
+    fn fetch_apart(
+        &self,
+        reply: BlobReply,
+        ask: impl Fn(&dyn Dial) -> io::Result<Vec<u8>> + Send + 'static,
+    ) {
+        let state = Arc::downgrade(&self.0);
         let (answers, pending) = std::sync::mpsc::channel::<BlobReply>();
         let fetch = move || {
-            if let (Some(content), Ok(reply)) = (fetch(&state, &id), pending.recv()) {
+            if let (Some(content), Ok(reply)) = (fetch(&state, ask), pending.recv()) {
                 reply(content);
             }
         };
@@ -144,11 +168,14 @@ impl ServerLink for RemoteLink {
     }
 }
 
-/// Fetches a blob, again and again until the server answers; `None` if the agent ends before.
-fn fetch(state: &Weak<LinkState>, id: &BlobId) -> Option<io::Result<Vec<u8>>> {
+/// Fetches a file, again and again until the server answers; `None` if the agent ends before.
+fn fetch(
+    state: &Weak<LinkState>,
+    ask: impl Fn(&dyn Dial) -> io::Result<Vec<u8>>,
+) -> Option<io::Result<Vec<u8>>> {
     let mut pause = PAUSE;
     loop {
-        let error = match state.upgrade()?.dial.blob(id) {
+        let error = match ask(&*state.upgrade()?.dial) {
             Ok(content) => return Some(Ok(content)),
             Err(error) => error,
         };

@@ -25,6 +25,7 @@ use super::accept::serve_as;
 use gpool_api::asker::{Asker, Peer};
 use gpool_identity::Identities;
 use gpool_identity::nodes::NodeAdmissions;
+use gpool_identity::secrets::Secrets;
 use gpool_identity::tls::{NetworkConfig, Tls};
 use gpool_identity::web::Web;
 use gpool_insight::Insight;
@@ -32,7 +33,7 @@ use gpool_insight::forecaster::Forecaster;
 use gpool_insight::lives::Lives;
 use gpool_insight::lives::settings::Telemetry;
 use gpool_post::{NotifySettings, Post};
-use gpool_server::agents::{AgentConnection, AgentPeer, Agents};
+use gpool_server::agents::{AgentConnection, AgentPeer, Agents, LaunchFiles};
 use gpool_server::core::Core;
 use gpool_server::evictions::Evictions;
 use gpool_server::feed::Feed;
@@ -112,7 +113,10 @@ impl Server {
         let committer = Committer::spawn(store, lives.before(pass_commits(inputs.clone())))?;
         let info = info(folder, state_dir);
         let node = NodeName::new(NODE);
-        let peer = AgentPeer::new(node.clone(), None, inputs.clone(), Arc::clone(&blobs));
+        let identities = identities(folder)?;
+        let secrets = identities.secrets.clone();
+        let launch_files = LaunchFiles { blobs: Arc::clone(&blobs), secrets };
+        let peer = AgentPeer::new(node.clone(), None, inputs.clone(), launch_files);
         let (agents, agent) = (Agents::default(), peer.accept());
         agents.add(peer);
         let files = JobFiles::new([info.state_dir.clone()].into());
@@ -145,7 +149,7 @@ impl Server {
             agents,
             recovery: StartFindings::default(),
             listeners: Arc::default(),
-            identities: identities(folder)?,
+            identities,
             insight: Insight {
                 usage: Arc::new(gpool_insight::usage::UsageHistory::new(folder)),
                 forecaster: Arc::new(Forecaster::new(folder)),
@@ -374,5 +378,7 @@ fn identities(folder: &Path) -> anyhow::Result<Identities> {
     let nodes = NodeAdmissions::open(folder)?;
     let web = Web::new(([127, 0, 0, 1], 7478).into(), Arc::default());
     let web = OnceLock::from(Arc::new(web));
-    Ok(Identities { web, ..Identities::new(access.into(), nodes.into(), None, audit.into()) })
+    let secrets = Arc::new(Secrets::new(folder));
+    let others = Identities::new(access.into(), nodes.into(), None, audit.into(), secrets);
+    Ok(Identities { web, ..others })
 }

@@ -22,6 +22,9 @@ pub struct ContainerRequest {
     /// When the image is pulled.
     #[serde(default)]
     pub pull: PullPolicy,
+    /// The secret with which a node signs in to the registry of the image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub login: Option<String>,
 }
 
 /// When a node pulls an image from its registry.

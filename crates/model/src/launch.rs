@@ -98,6 +98,8 @@ pub enum Lack {
     Path(String),
     /// This file of the server does not exist, so no node can have it.
     Stored(String),
+    /// The server has no value of a secret for it, so no node can have it; the sentence says why.
+    Secret(String),
     /// There is no account for the job's user; the sentence is for people, with the way out.
     Account(String),
     /// There is no engine that could run the job's container; the sentence says why.

@@ -350,6 +350,11 @@ pub enum Refusal {
         /// The number of its devices.
         n_devices: u32,
     },
+    /// The user has no secret with this name.
+    NoSuchSecret {
+        /// The name.
+        name: String,
+    },
     /// There is no such reservation.
     NoSuchReservation {
         /// The name.

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
 use gpool_control::lease::{LeaseWatch, Reachability};
-use gpool_link::{AgentLink, Connection, ServerInbox};
+use gpool_identity::secrets::{ReadError, Secrets};
+use gpool_link::{AgentLink, Connection, SecretQuery, ServerInbox};
 use gpool_model::agent::{LiveUsage, Order};
 use gpool_model::device::{DeviceSample, Lending};
 use gpool_model::job::BlobId;
@@ -81,7 +82,7 @@ pub struct AgentPeer {
     present: Mutex<PresentConnection>,
     /// Where its reports go.
     inputs: Mutex<Sender<CoreMessage>>,
-    blobs: Arc<Blobs>,
+    files: LaunchFiles,
     last_question: AtomicU64,
     waiting: Mutex<BTreeMap<QuestionId, oneshot::Sender<Reply>>>,
     pushed: Mutex<Pushed>,
@@ -90,6 +91,13 @@ pub struct AgentPeer {
     lease: Option<LeaseTerms>,
     /// Why its last hello was refused; `None` once one was accepted.
     refusal: Mutex<Option<String>>,
+}
+
+/// What agents read of the server to launch jobs.
+#[derive(Clone)]
+pub struct LaunchFiles {
+    pub blobs: Arc<Blobs>,
+    pub secrets: Arc<Secrets>,
 }
 
 /// The newest connection of an agent.
@@ -130,14 +138,14 @@ impl AgentPeer {
         node: NodeName,
         lease: Option<LeaseTerms>,
         inputs: Sender<CoreMessage>,
-        blobs: Arc<Blobs>,
+        files: LaunchFiles,
     ) -> Arc<Self> {
         Arc::new(Self {
             node,
             lease: lease_for_tests(lease.is_some()).or(lease),
             present: Mutex::default(),
             inputs: Mutex::new(inputs),
-            blobs,
+            files,
             last_question: AtomicU64::new(0),
             waiting: Mutex::default(),
             pushed: Mutex::default(),
@@ -449,6 +457,10 @@ impl ServerInbox for AgentConnection {
     fn blob(&self, id: &BlobId) -> io::Result<Vec<u8>> {
         self.peer.read_blob(id)
     }
+
+    fn secret(&self, query: &SecretQuery) -> io::Result<Vec<u8>> {
+        self.peer.read_secret(query.uid, &query.name)
+    }
 }
 
 impl AgentPeer {
@@ -458,7 +470,7 @@ impl AgentPeer {
     /// As for [`ServerInbox::blob`].
     pub fn read_blob(&self, id: &BlobId) -> io::Result<Vec<u8>> {
         let id = id.0.parse().map_err(io::Error::other)?;
-        let blobs = &self.blobs;
+        let blobs = &self.files.blobs;
         blobs.get(&id).map_err(|error| match error {
             // In both cases the job is held, and users can release it when the file exists again.
             BlobError::Missing(_) | BlobError::Damaged(_) => {
@@ -466,6 +478,20 @@ impl AgentPeer {
                 io::Error::new(io::ErrorKind::NotFound, path)
             }
             other => io::Error::other(other),
+        })
+    }
+
+    /// Returns the value of a secret of a user.
+    ///
+    /// # Errors
+    /// As for [`ServerInbox::secret`].
+    pub fn read_secret(&self, uid: u32, name: &str) -> io::Result<Vec<u8>> {
+        self.files.secrets.get(uid, name).map_err(|error| match error {
+            // The job is held, and users can release it once the secret is set.
+            ReadError::Missing(_) | ReadError::Damaged { .. } => {
+                io::Error::new(io::ErrorKind::NotFound, error.to_string())
+            }
+            ReadError::Io { .. } => io::Error::other(error),
         })
     }
 }

@@ -17,7 +17,7 @@ use gpool_protocol::recent::TaskMetric;
 use gpool_store::{BlobId, Blobs, Reader, Room, StoreFiles};
 use tokio::sync::{broadcast, oneshot, watch};
 
-use crate::agents::{AgentPeer, Agents};
+use crate::agents::{AgentPeer, Agents, LaunchFiles};
 use crate::evictions::Evictions;
 use crate::fault::internal;
 use crate::feed::Feed;
@@ -81,6 +81,13 @@ pub struct Shared {
     pub reads: Reads,
     /// The last copy of the state.
     pub still: Mutex<Weak<Still>>,
+}
+
+impl Shared {
+    /// What agents read of this server to launch jobs.
+    pub(crate) fn launch_files(&self) -> LaunchFiles {
+        LaunchFiles { blobs: self.storage.blobs.clone(), secrets: self.identities.secrets.clone() }
+    }
 }
 
 /// Settings that requests follow.
@@ -289,10 +296,10 @@ impl CoreHandle {
 
     /// Admits the agent of a node on another machine, in place of an earlier agent of the node.
     pub fn admit_agent(&self, node: &NodeName) {
-        let Shared { inputs, storage, agents, .. } = &*self.shared;
-        let (inputs, blobs) = (inputs.clone(), storage.blobs.clone());
+        let Shared { inputs, agents, .. } = &*self.shared;
+        let (inputs, files) = (inputs.clone(), self.shared.launch_files());
         agents.remove(node);
-        agents.add(AgentPeer::new(node.clone(), Some(LeaseTerms::USUAL), inputs, blobs));
+        agents.add(AgentPeer::new(node.clone(), Some(LeaseTerms::USUAL), inputs, files));
     }
 
     /// Returns all agents, by node.

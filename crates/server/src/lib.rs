@@ -46,12 +46,13 @@ pub mod view;
 /// Files and folders of the state folder that belong into backups with the store: tokens and rules,
 /// the machines of the cluster, the audit log, and the keys that clients and receivers of messages
 /// have pinned.
-pub const BACKED_UP: [&str; 5] = [
+pub const BACKED_UP: [&str; 6] = [
     ACCESS_FILE,
     gpool_identity::nodes::FILE,
     gpool_identity::audit::FOLDER,
     gpool_identity::tls::AUTHORITY_FILE,
     gpool_post::KEY_FILE,
+    gpool_identity::secrets::FOLDER,
 ];
 
 pub use config::ServerConfig;

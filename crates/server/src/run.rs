@@ -40,6 +40,7 @@ use gpool_identity::Identities;
 use gpool_identity::access::Access;
 use gpool_identity::audit::{Audit, SYSLOG};
 use gpool_identity::nodes::NodeAdmissions;
+use gpool_identity::secrets::Secrets;
 use gpool_identity::sign_in::SignIns;
 use gpool_insight::Insight;
 use gpool_insight::forecaster::Forecaster;
@@ -143,6 +144,7 @@ fn share(
     let syslog = config.audit_syslog.then_some(Path::new(SYSLOG));
     let audit = Arc::new(Audit::open(&config.state_dir, syslog)?);
     let nodes = Arc::new(NodeAdmissions::open(&config.state_dir)?);
+    let secrets = Arc::new(Secrets::new(&config.state_dir));
     let sign_ins = config.provider.clone();
     let sign_ins = sign_ins.map(|it| Arc::new(SignIns::new(it, access.clone(), audit.clone())));
     Ok(Arc::new(Shared {
@@ -167,7 +169,7 @@ fn share(
         agents: Agents::default(),
         recovery: StartFindings::default(),
         listeners: Arc::default(),
-        identities: Identities::new(access, nodes, sign_ins, audit),
+        identities: Identities::new(access, nodes, sign_ins, audit, secrets),
         insight: Insight {
             usage: Arc::new(UsageHistory::new(&config.state_dir)),
             forecaster: Arc::new(Forecaster::new(&config.state_dir)),
@@ -210,9 +212,8 @@ fn start_agents(
 ) -> anyhow::Result<Vec<StopAgent>> {
     let mut stops = Vec::new();
     for node in &config.nodes {
-        let (inputs, blobs) = (shared.inputs.clone(), shared.storage.blobs.clone());
         // It is never lost alone, so it needs no lease.
-        let peer = AgentPeer::new(node.clone(), None, inputs, blobs);
+        let peer = AgentPeer::new(node.clone(), None, shared.inputs.clone(), shared.launch_files());
         let connection = peer.accept();
         let (link, end) = local::link(connection.clone());
         connection.open(link);

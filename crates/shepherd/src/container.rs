@@ -40,6 +40,8 @@ pub struct ContainerTask<'a> {
     pub state_dir: &'a Path,
     /// Files and folders that gpool's own variables name; they have the same path inside.
     pub own_paths: Vec<&'a Path>,
+    /// The folder with the secrets of the job; it is read-only inside.
+    pub secrets: Option<&'a Path>,
     /// Most processes and threads.
     pub pids_max: Option<u32>,
     pub has_terminal: bool,
@@ -66,11 +68,17 @@ const LABEL: &str = "gpool.task";
 /// The name of a task's container.
 #[must_use]
 pub fn name(state_dir: &Path, task: TaskId) -> String {
+    let claim = claim_name(task).replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+    format!("{}{claim}", name_prefix(state_dir))
+}
+
+/// Begins the names of all containers of an agent.
+#[must_use]
+pub fn name_prefix(state_dir: &Path) -> String {
     // FNV-1a, which is the same in every version of this program.
     let fold = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
     let hash = state_dir.as_os_str().as_encoded_bytes().iter().fold(0x811c_9dc5, fold);
-    let claim = claim_name(task).replace(|c: char| !c.is_ascii_alphanumeric(), "-");
-    format!("gpool-{hash:08x}-{claim}")
+    format!("gpool-{hash:08x}-")
 }
 
 impl TaskEngine {
@@ -226,6 +234,21 @@ impl TaskEngine {
         self.line(&["inspect", "--format", "{{.State.OOMKilled}}", container])
     }
 
+    /// Whether processes of a container go on without the engine's daemon.
+    #[must_use]
+    pub fn has_daemon(&self) -> bool {
+        self.kind == EngineKind::Docker
+    }
+
+    /// The words that print the names of containers with this prefix; `None` if containers do not
+    /// outlive the commands that end them.
+    #[must_use]
+    pub fn list(&self, prefix: &str) -> Option<Vec<String>> {
+        let filter = format!("name=^/?{prefix}");
+        let words = ["ps", "--all", "--filter", &filter, "--format", "{{.Names}}"];
+        self.has_daemon().then(|| self.line(&words))
+    }
+
     /// The words that end and remove a container; `None` if the engine keeps none.
     #[must_use]
     pub fn remove(&self, container: &str) -> Option<Vec<String>> {
@@ -239,10 +262,28 @@ impl TaskEngine {
         self.limits_by_flags().then(|| self.line(&words))
     }
 
-    /// The words that pull an image.
+    /// The words that pull an image, with the logins in a folder if there is one.
     #[must_use]
-    pub fn pull(&self, image: &str) -> Vec<String> {
-        self.line(&["pull", image])
+    pub fn pull(&self, image: &str, logins: Option<&Path>) -> Vec<String> {
+        let Some(folder) = logins.map(|folder| folder.display().to_string()) else {
+            return self.line(&["pull", image]);
+        };
+        match self.kind {
+            EngineKind::Docker => self.line(&["--config", &folder, "pull", image]),
+            EngineKind::Podman | EngineKind::Apptainer | EngineKind::Enroot => {
+                let file = format!("{folder}/{}", self.login_file());
+                self.line(&["pull", "--authfile", &file, image])
+            }
+        }
+    }
+
+    /// The name of the file with logins.
+    #[must_use]
+    pub fn login_file(&self) -> &'static str {
+        match self.kind {
+            EngineKind::Docker => "config.json",
+            EngineKind::Podman | EngineKind::Apptainer | EngineKind::Enroot => "auth.json",
+        }
     }
 
     /// Whether gpool has the engine pull an image before a run.
@@ -280,7 +321,8 @@ fn mounts(task: &ContainerTask<'_>) -> Vec<String> {
         directory == "/" || request.mounts.iter().any(|mount| mount.target == *directory);
     let of_job = (!is_covered).then(|| format!("{directory}:{directory}"));
     let own = task.own_paths.iter().map(|path| format!("{0}:{0}", path.display()));
-    of_user.chain(of_job).chain(own).collect()
+    let secrets = task.secrets.map(|path| format!("{0}:{0}:ro", path.display()));
+    of_user.chain(of_job).chain(own).chain(secrets).collect()
 }
 
 fn is_file_or_url(image: &str) -> bool {

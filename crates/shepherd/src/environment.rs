@@ -36,6 +36,8 @@ pub struct Surroundings<'a> {
     pub cap: Option<&'a Cap>,
     /// The item and parameters of an array element.
     pub element: Option<&'a Element>,
+    /// The folder with its secrets.
+    pub secrets: Option<&'a Path>,
     /// When the job starts.
     pub now: Timestamp,
 }
@@ -143,6 +145,9 @@ fn ours(order: &TaskOrder, surroundings: &Surroundings<'_>) -> Vec<(&'static str
     ours.extend(of_limits(order, surroundings));
     if let Some(trace) = surroundings.trace {
         ours.push(("TRACEPARENT", trace.into()));
+    }
+    if let Some(folder) = surroundings.secrets {
+        ours.push(("GPOOL_SECRETS", folder.as_os_str().as_encoded_bytes().to_vec()));
     }
     if let Some(api) = surroundings.api {
         ours.push(("GPOOL_API", api.into()));

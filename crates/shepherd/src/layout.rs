@@ -96,6 +96,24 @@ impl Layout {
         self.ledgers().join(claim_name(task))
     }
 
+    /// The secrets of running tasks and pulls: a folder for each.
+    #[must_use]
+    pub fn secrets(&self) -> PathBuf {
+        self.state.join("task-secrets")
+    }
+
+    /// Locked while folders of secrets are made or removed.
+    #[must_use]
+    pub fn secrets_lock(&self) -> PathBuf {
+        self.state.join("task-secrets.lock")
+    }
+
+    /// The secrets of a task.
+    #[must_use]
+    pub fn secrets_of(&self, task: TaskId) -> PathBuf {
+        self.secrets().join(claim_name(task))
+    }
+
     /// The record whether the driver restores memory on other GPUs.
     #[must_use]
     pub fn gpu_moves(&self) -> PathBuf {

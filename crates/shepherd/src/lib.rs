@@ -15,10 +15,12 @@ pub mod environment;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 pub mod layout;
+pub mod marked;
 pub mod message;
 pub mod nursery;
 pub mod record;
 pub mod rendezvous;
+pub mod secrets;
 mod shepherd;
 pub mod survey;
 #[cfg(feature = "fuzzing")]

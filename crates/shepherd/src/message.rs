@@ -64,6 +64,9 @@ pub struct Launch {
     pub context_bytes: usize,
     /// Length of the script that follows after it.
     pub script_bytes: Option<usize>,
+    /// The names of the secrets that follow after the script, and their lengths.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<(String, usize)>,
     /// When the shepherd ends the task unless the lease is renewed, in milliseconds since the
     /// machine was booted; `None` if the task is not fenced.
     #[serde(default, skip_serializing_if = "Option::is_none")]

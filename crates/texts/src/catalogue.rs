@@ -248,6 +248,9 @@ catalogue! {
          It limits the bytes that one user stores in an hour, so that a loop does not fill the \
          disk. Cancelling jobs and ending tokens or sessions is never refused. Wait, or submit \
          fewer jobs. user_changes_per_hour in gpool.toml sets the limit.";
+    TOO_MANY_SECRETS = 524, EXIT_CONFLICT, 409, "you have too many secrets",
+        "Each user can have 100 secrets. `gpool secret list` lists yours; `gpool secret remove \
+         NAME` removes one.";
     NOT_SIGNED_IN = 531, EXIT_NOT_PERMITTED, 401, "sign in first",
         "Over the network each request needs a token that is valid: it was not revoked, has not \
          expired, and its user still exists. `gpool token create` on the machine of the server \
@@ -290,6 +293,9 @@ catalogue! {
     NO_SUCH_NETWORK_USER = 608, EXIT_NO_SUCH, 404, "there is no such network user",
         "No network user with that name has signed in or has a system user. `gpool user map` lists \
          all of them.";
+    NO_SUCH_SECRET = 610, EXIT_NO_SUCH, 404, "there is no such secret",
+        "The user of the job has no secret with that name on this server. Each user has secrets of \
+         their own. `gpool secret list` lists yours; `gpool secret set NAME` stores one.";
     NO_PROVIDER = 618, EXIT_NO_SUCH, 404, "there is no such sign-in",
         "The server has no identity provider, or the sign-in is over: it took too long, or the \
          server has restarted. `gpool token create` on the machine of the server makes a token \

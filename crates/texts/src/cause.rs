@@ -48,9 +48,9 @@ pub fn cause_words(cause: &EndCause) -> String {
         EndCause::NodeLacks(Lack::Path(path) | Lack::Stored(path)) => {
             format!("{path} did not exist when it was about to start")
         }
-        EndCause::NodeLacks(Lack::Account(why) | Lack::Engine(why) | Lack::Image(why)) => {
-            format!("it could not be started: {why}")
-        }
+        EndCause::NodeLacks(
+            Lack::Account(why) | Lack::Engine(why) | Lack::Image(why) | Lack::Secret(why),
+        ) => format!("it could not be started: {why}"),
         EndCause::NodeLacks(Lack::Pull(image)) => format!("its node had to pull {image} first"),
         EndCause::DependencyFailed { job } => dependency(job),
         EndCause::TakenBack { why: TakenBack::Reclaim, beneficiary } => {

@@ -15,7 +15,8 @@ use gpool_client::contexts::{Context, Contexts, LOCAL, usual_path};
 use gpool_client::remote::fingerprint;
 use gpool_client::{Address, Client, Remote, Trust};
 use gpool_wire::catalogue;
-use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+
+use crate::hidden::hidden;
 
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "The token comes from gpool token create on the machine of the server. \
@@ -62,7 +63,7 @@ pub fn run(args: &LoginArgs, session: &Session) -> Result {
         Some(token) => token,
         None => match sign_in(&remote, session)? {
             Some(token) => token,
-            None => checked(&hidden()?)?,
+            None => checked(&typed()?)?,
         },
     };
     let remote = Remote { token, ..remote };
@@ -215,20 +216,10 @@ fn checked(text: &str) -> Result<String> {
 }
 
 /// The token from the terminal, without an echo.
-fn hidden() -> Result<String> {
-    let terminal = std::io::stdin();
-    let Ok(before) = tcgetattr(&terminal) else {
-        return Err(Failure::new(errors::USAGE, "there is no token")
+fn typed() -> Result<String> {
+    hidden("Token: ")?.ok_or_else(|| {
+        Failure::new(errors::USAGE, "there is no token")
             .tip("--token-file FILE")
-            .tip("GPOOL_TOKEN=gp_... gpool login URL"));
-    };
-    let mut silent = before.clone();
-    silent.local_modes.remove(LocalModes::ECHO);
-    eprint!("Token: ");
-    // Without success the token is echoed, which is better than no login.
-    let _ = tcsetattr(&terminal, OptionalActions::Flush, &silent);
-    let read = line();
-    let _ = tcsetattr(&terminal, OptionalActions::Flush, &before);
-    eprintln!();
-    read
+            .tip("GPOOL_TOKEN=gp_... gpool login URL")
+    })
 }

@@ -84,6 +84,11 @@ impl CheckedJob {
         self.setup.is_some()
     }
 
+    /// Returns the names of the secrets that it needs.
+    pub fn secret_names(&self) -> impl Iterator<Item = &str> {
+        self.job.secret_names()
+    }
+
     /// Returns the notification rules.
     #[must_use]
     pub fn notify(&self) -> &[NotifyRule] {

@@ -7,6 +7,7 @@ use gpool_model::container::{ContainerRequest, Mount, PullPolicy};
 
 use crate::check::invalid;
 use crate::create::JobCreate;
+use crate::secret;
 
 /// The most mounts of one container.
 const MOUNTS_MAX: usize = 64;
@@ -59,6 +60,7 @@ pub(crate) fn request(job: &JobCreate) -> Result<Option<Arc<ContainerRequest>>, 
             ("workdir", job.workdir.is_some()),
             ("container_user", job.container_user.is_some()),
             ("pull", job.pull.is_some()),
+            ("image_login", job.image_login.is_some()),
         ];
         return match without.into_iter().find(|(_, is_set)| *is_set) {
             Some((field, _)) => Err(invalid(field, "it needs an image")),
@@ -84,5 +86,6 @@ pub(crate) fn request(job: &JobCreate) -> Result<Option<Arc<ContainerRequest>>, 
         workdir: workdir.map(crate::check::checked_directory).transpose()?,
         user: user.map(|user| word("container_user", user)).transpose()?,
         pull,
+        login: job.image_login.as_deref().map(|it| secret::name("image_login", it)).transpose()?,
     })))
 }

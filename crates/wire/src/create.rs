@@ -79,6 +79,13 @@ pub struct JobCreate {
     /// When a node pulls the image: `"missing"`, `"always"` or `"never"`. Default: `"missing"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pull: Option<String>,
+    /// Secret with which a node signs in to the registry of the image: `USER:PASSWORD`, or the
+    /// content of an `auth.json`. Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_login: Option<String>,
+    /// Names of secrets that the job finds as files in the directory `$GPOOL_SECRETS`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<String>,
     /// CPU cores: `4`, `"0.5"`. Default: none reserved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<Quantity>,

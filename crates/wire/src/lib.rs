@@ -77,6 +77,7 @@ pub mod reservation;
 pub mod reserve;
 #[cfg(feature = "openapi")]
 pub mod schema;
+pub mod secret;
 pub mod show;
 pub mod signal;
 pub mod simulate;
@@ -134,6 +135,7 @@ pub use recovery::{Became, Before, RecoveredJob, Recovery};
 pub use report::{Report, Totals};
 pub use reservation::{Affected, DrainAnswer, Reservation, ReserveAnswer};
 pub use reserve::{DrainRequest, ReserveRequest, UndrainRequest};
+pub use secret::Secret;
 pub use simulate::{
     SimulateAsk, SimulatedCourse, SimulatedFate, SimulatedFigures, SimulatedJob, SimulatedPairs,
     SimulatedProject, SimulatedShare, Simulation,

@@ -41,6 +41,7 @@ fn of_nodes(reason: &Reason) -> Option<String> {
         Reason::NodeLacks { lack: NodeLack { node, lack }, .. } => match lack {
             Lack::Path(what)
             | Lack::Stored(what)
+            | Lack::Secret(what)
             | Lack::Account(what)
             | Lack::Engine(what)
             | Lack::Image(what)

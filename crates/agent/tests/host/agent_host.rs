@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use gpool_agent::{Agent, AgentConfig};
 use gpool_device::DevicesArg;
-use gpool_link::{Connection, ServerInbox, local};
+use gpool_link::{Connection, SecretQuery, ServerInbox, local};
 use gpool_model::id::NodeName;
 use gpool_model::job::BlobId;
 use gpool_model::unit::{Bytes, Millis};
@@ -73,5 +73,9 @@ impl ServerInbox for Printer {
 
     fn blob(&self, id: &BlobId) -> std::io::Result<Vec<u8>> {
         std::fs::read(self.blobs.join(&*id.0))
+    }
+
+    fn secret(&self, query: &SecretQuery) -> std::io::Result<Vec<u8>> {
+        std::fs::read(self.blobs.join(&query.name))
     }
 }

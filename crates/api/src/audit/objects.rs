@@ -2,7 +2,17 @@
 //! `jobs/12.3`, `reservations/r1`.
 
 use gpool_wire::{API_PREFIX, LabelNodes};
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use super::KnownChange;
+
+impl KnownChange {
+    /// A secret of a user, with the bytes of its value, or none if it was removed.
+    pub(crate) fn secret(name: &str, user: &str, bytes: Option<u64>) -> Self {
+        let after = json!({ "user": user, "bytes": bytes });
+        Self { objects: vec![format!("secrets/{name}")], after }
+    }
+}
 
 /// Most objects of one entry.
 pub(super) const OBJECTS_MAX: usize = 1000;

@@ -177,6 +177,7 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
     ("POST", "/shutdown", r#"{"now": false}"#),
     ("POST", "/simulate", r#"{"if": ["drain lab1"], "for": "2h"}"#),
     ("POST", "/tokens", r#"{"name": "laptop", "scope": "user", "expires": "90d"}"#),
+    ("PUT", "/secrets/{name}", r#"{"value": "hf_example"}"#),
     ("PATCH", "/network-users/{name}", r#"{"user": "ana"}"#),
     ("PATCH", "/users/{name}", r#"{"gpus": 2, "running_jobs": null}"#),
     (
@@ -228,6 +229,7 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = (&'static str, &mut O
     let all = [
         ("GET", &mut item.get),
         ("POST", &mut item.post),
+        ("PUT", &mut item.put),
         ("PATCH", &mut item.patch),
         ("DELETE", &mut item.delete),
     ];

@@ -11,8 +11,8 @@ use utoipa::OpenApi;
 use super::{
     attach, audit, authority, budgets, bulk, cluster, cost, device, dump, elements, events, health,
     history, job_metrics, jobs, life, logs, metrics, mig, node_changes, notify, policy, pools,
-    projects, recovery, reservations, script, sessions, simulate, submit, subscriptions, tokens,
-    usage, usage_history, users, waste, why,
+    projects, recovery, reservations, script, secrets, sessions, simulate, submit, subscriptions,
+    tokens, usage, usage_history, users, waste, why,
 };
 
 #[derive(OpenApi)]
@@ -101,6 +101,9 @@ struct Whole;
     tokens::network_users,
     tokens::map_user,
     tokens::forget_user,
+    secrets::list,
+    secrets::set,
+    secrets::remove,
     sessions::end,
     cluster::version,
     cluster::status,

@@ -408,7 +408,7 @@ impl Control {
         let id = job.id;
         self.put_job(job);
         let row = self.world.job(id).expect("it was just put there");
-        let is_nowhere = matches!(lack.lack, Lack::Stored(_));
+        let is_nowhere = matches!(lack.lack, Lack::Stored(_) | Lack::Secret(_));
         if is_nowhere || !Admission::new(&self.world).could_run(row) {
             let mut job = self.job(id);
             job.course.lacking_nodes.clear();

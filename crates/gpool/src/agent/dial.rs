@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use gpool_client::{Client, Error, JobStream};
 use gpool_link::Connection;
 use gpool_link::remote::Dial;
+use gpool_model::JobId;
 use gpool_model::job::BlobId;
 use gpool_protocol::QuestionId;
 use gpool_wire::Problem;
@@ -37,6 +38,19 @@ impl ServerDial {
         }
     }
 
+    /// Why the server sends no file.
+    fn no_file(&self, error: Error) -> io::Error {
+        match error {
+            Error::Problem(problem) if problem.status == 404 => {
+                io::Error::new(ErrorKind::NotFound, problem.detail)
+            }
+            Error::Problem(problem) if problem.status == 403 => {
+                io::Error::new(ErrorKind::PermissionDenied, problem.detail)
+            }
+            error => self.failed(error),
+        }
+    }
+
     fn open(
         &self,
         open: impl FnOnce(&Client) -> Result<JobStream, Error>,
@@ -60,14 +74,11 @@ impl Dial for ServerDial {
     }
 
     fn blob(&self, id: &BlobId) -> io::Result<Vec<u8>> {
-        self.client().agent_blob(&id.0).map_err(|error| match error {
-            Error::Problem(problem) if problem.status == 404 => {
-                io::Error::new(ErrorKind::NotFound, problem.detail)
-            }
-            Error::Problem(problem) if problem.status == 403 => {
-                io::Error::new(ErrorKind::PermissionDenied, problem.detail)
-            }
-            error => self.failed(error),
-        })
+        self.client().agent_blob(&id.0).map_err(|error| self.no_file(error))
+    }
+
+    fn secret(&self, job: JobId, name: &str) -> io::Result<Vec<u8>> {
+        let value = self.client().agent_secret(&job.to_string(), name);
+        value.map_err(|error| self.no_file(error))
     }
 }

@@ -165,6 +165,23 @@ pub(super) const JOBS: &Table = &[
         ],
     ),
     (
+        "secret",
+        &[
+            ("gpool secret set HF_TOKEN", "Type a value, which the terminal does not show"),
+            ("gpool secret list", "Your secrets, without their values"),
+        ],
+    ),
+    (
+        "secret set",
+        &[
+            ("gpool secret set HF_TOKEN", "Type the value, which the terminal does not show"),
+            ("gpool secret set HF_TOKEN < token", "Read it from standard input"),
+            ("gpool secret set DEPLOY_KEY --from-file key.pem", "Read a file byte for byte"),
+        ],
+    ),
+    ("secret list", &[("gpool secret list", "Names, times and sizes")]),
+    ("secret remove", &[("gpool secret remove HF_TOKEN", "Remove a secret of yours")]),
+    (
         "edit",
         &[
             ("gpool edit 1842 --gpus 1 --time 2h", "Request less, so that the job starts sooner"),

@@ -33,8 +33,8 @@ use gpool_model::JobVerb;
 use gpool_verbs::{
     attach, audit, budget, ca, context, cost, digest, drain, edit, events, exec, extend, forward,
     gpus, install_shims, login, mig, nodes, note, notify, on_jobs, open, policy, pool, prio,
-    project, quota, release, report, requeue, reserve, retry, run, sessions, shell, shim, show,
-    signal, simulate, status, submit, token, usage, user, wait, waste, why, yields,
+    project, quota, release, report, requeue, reserve, retry, run, secret, sessions, shell, shim,
+    show, signal, simulate, status, submit, token, usage, user, wait, waste, why, yields,
 };
 
 use crate::cli::{CommandLine, HelpSection, Verb};
@@ -123,6 +123,9 @@ pub static VERBS: &[Verb] = verbs! {
     Submit "retry": retry::RetryArgs,
         "Run ended jobs again; of arrays, unsuccessful elements",
         |args, line| retry::run(&args, line.session);
+    Submit "secret" hidden ["secrets"]: secret::SecretArgs,
+        "Set, list or remove secrets for jobs, such as access tokens",
+        |args, line| secret::run(args, line.session);
     Submit "edit": edit::EditArgs, "Change the request of a job",
         |args, line| edit::run(&args, line.session);
     Show "top": top::TopArgs, "Watch GPUs and jobs on the whole terminal",

@@ -2,7 +2,7 @@
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use gpool_model::job::JobState;
@@ -12,8 +12,8 @@ use crate::harness::{Cluster, Gate, Running, is_root, kill_9, skip, until_so};
 use crate::recovery::waits_at;
 
 /// A cluster with podman, whose store is in the cluster's folder.
-struct Lab {
-    cluster: Cluster,
+pub struct Lab {
+    pub cluster: Cluster,
     podman: PathBuf,
 }
 
@@ -23,24 +23,14 @@ const TOOLS: &[&str] =
 
 impl Lab {
     /// `None` where containers can't run, with the reason as text.
-    fn new(devices: &str) -> Option<Self> {
-        if !is_root() {
-            skip("only root runs podman here without further setup");
-            return None;
-        }
-        let missing = ["podman", "runc", "busybox"].into_iter().find(|it| !has(it));
-        if let Some(missing) = missing {
-            skip(&format!("there is no {missing}"));
-            return None;
-        }
-        let linked = Command::new("ldd").arg("/bin/busybox").output();
-        if linked.is_ok_and(|it| it.status.success()) {
-            skip("busybox needs libraries here; busybox-static has none");
+    pub fn new(devices: &str) -> Option<Self> {
+        if !can_run(&["podman"]) {
             return None;
         }
         let cluster = Cluster::unstarted(&["--devices", devices]);
         let mut lab = Self { podman: wrapper(&cluster), cluster };
-        lab.make_image();
+        let archive = rootfs(&lab.cluster);
+        lab.podman(&["import", archive.to_str().unwrap(), "tools:1"]);
         let settings = lab.cluster.path("gpool.toml");
         let engine = format!("container_engine = {:?}\n", lab.podman.to_str().unwrap());
         std::fs::write(&settings, engine).unwrap();
@@ -57,23 +47,6 @@ impl Lab {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// The image `tools:1`.
-    fn make_image(&self) {
-        let root = self.cluster.path("rootfs");
-        for folder in ["bin", "tmp", "etc"] {
-            std::fs::create_dir_all(root.join(folder)).unwrap();
-        }
-        std::fs::copy("/bin/busybox", root.join("bin/busybox")).unwrap();
-        for tool in TOOLS {
-            std::os::unix::fs::symlink("busybox", root.join("bin").join(tool)).unwrap();
-        }
-        let archive = self.cluster.path("rootfs.tar");
-        let mut tar = Command::new("tar");
-        tar.arg("-C").arg(&root).arg("-cf").arg(&archive).arg(".");
-        assert!(tar.status().unwrap().success());
-        self.podman(&["import", archive.to_str().unwrap(), "tools:1"]);
-    }
-
     fn containers(&self) -> String {
         self.podman(&["ps", "--all", "--format", "{{.Names}}"])
     }
@@ -84,6 +57,55 @@ impl Drop for Lab {
         // A store that podman does not use as a mount can be removed with the folder.
         drop(Command::new(&self.podman).args(["rm", "--all", "--force"]).output());
     }
+}
+
+/// An archive with the files of the image `tools:1`.
+pub fn rootfs(cluster: &Cluster) -> PathBuf {
+    let root = cluster.path("rootfs");
+    for folder in ["bin", "tmp", "etc"] {
+        std::fs::create_dir_all(root.join(folder)).unwrap();
+    }
+    std::fs::copy("/bin/busybox", root.join("bin/busybox")).unwrap();
+    for tool in TOOLS {
+        std::os::unix::fs::symlink("busybox", root.join("bin").join(tool)).unwrap();
+    }
+    let archive = cluster.path("rootfs.tar");
+    let mut tar = Command::new("tar");
+    tar.arg("-C").arg(&root).arg("-cf").arg(&archive).arg(".");
+    assert!(tar.status().unwrap().success());
+    archive
+}
+
+/// A registry with that image as `tool:1`, and its host. It sends the layer once there is a file
+/// `gate`, and may ask for a login.
+pub fn registry(cluster: &Cluster, gate: &Path, login: Option<&str>) -> (Running, String) {
+    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/clients/registry.py");
+    let mut registry = Command::new("python3");
+    registry.arg(script).arg(cluster.path("rootfs.tar")).arg(gate);
+    let login = login.map(|login| format!("{login}\n").into_bytes());
+    let registry = Running::start(&mut registry, login);
+    until_so("the registry listens", || registry.said().contains('\n'));
+    let host = format!("127.0.0.1:{}", registry.said().trim());
+    (registry, host)
+}
+
+/// Whether containers of busybox can run here; if not, prints why.
+pub fn can_run(programs: &[&str]) -> bool {
+    if !is_root() {
+        skip("only root runs containers here without further setup");
+        return false;
+    }
+    let needed = programs.iter().chain(&["runc", "busybox", "python3"]);
+    if let Some(missing) = needed.copied().find(|it| !has(it)) {
+        skip(&format!("there is no {missing}"));
+        return false;
+    }
+    let linked = Command::new("ldd").arg("/bin/busybox").output();
+    if linked.is_ok_and(|it| it.status.success()) {
+        skip("busybox needs libraries here; busybox-static has none");
+        return false;
+    }
+    true
 }
 
 /// A program that is podman with a store, locks and settings of its own.
@@ -240,15 +262,9 @@ fn an_image_is_pulled_before_the_job_holds_gpus() {
     cluster.until_is(&held, "held");
     assert!(cluster.why(&held).contains("it does not have other:1"), "{}", cluster.why(&held));
 
-    let (layout, gate) = (cluster.path("layout"), cluster.path("pull-gate"));
-    let to = format!("oci:{}:1", layout.display());
-    lab.podman(&["push", "--quiet", "tools:1", &to]);
-    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/clients/registry.py");
-    let mut registry = Command::new("python3");
-    registry.arg(script).arg(&layout).arg(&gate);
-    let registry = Running::start(&mut registry, None);
-    until_so("the registry listens", || registry.said().contains('\n'));
-    let image = format!("127.0.0.1:{}/tool:1", registry.said().trim());
+    let gate = cluster.path("pull-gate");
+    let (registry, host) = registry(cluster, &gate, None);
+    let image = format!("{host}/tool:1");
 
     let words = ["--gpus", "1", "--image", &image, "--", "echo", "pulled"];
     let id = cluster.submit(words);

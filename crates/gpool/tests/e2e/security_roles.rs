@@ -42,6 +42,7 @@ fn body_of(route: &Route, job: &str) -> Value {
         ("POST", "nodes") => json!({"name": "lab2"}),
         ("POST", "apply") => json!({"projects": {"blue": {"gpus": 1}}}),
         ("PATCH", _) if route.path.contains("/network-users/") => json!({"user": null}),
+        ("PUT", _) => json!({"value": "x"}),
         ("POST", "tokens") => json!({"scope": "user"}),
         ("PATCH", _) => json!({"note": "n"}),
         (_, "jobs" | "bulk") => json!({"command": ["true"], "directory": "/"}),

@@ -4,7 +4,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 
-use gpool_link::{AgentInbox, Connection, ServerInbox, local};
+use gpool_link::{AgentInbox, Connection, SecretQuery, ServerInbox, local};
 use gpool_model::id::{Incarnation, NodeName};
 use gpool_model::job::BlobId;
 use gpool_protocol::{Hello, Question, QuestionId, ToAgent, ToServer};
@@ -27,6 +27,10 @@ impl ServerInbox for Inbox {
 
     fn blob(&self, id: &BlobId) -> io::Result<Vec<u8>> {
         Ok(id.0.as_bytes().to_vec())
+    }
+
+    fn secret(&self, query: &SecretQuery) -> io::Result<Vec<u8>> {
+        Ok(query.name.clone().into_bytes())
     }
 }
 

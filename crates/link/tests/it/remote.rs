@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
 use gpool_link::{AgentInbox, Connection, ServerLink, remote};
-use gpool_model::id::{Incarnation, NodeName};
+use gpool_model::id::{Incarnation, JobId, NodeName};
 use gpool_model::job::BlobId;
 use gpool_protocol::{Decoder, Hello, Question, QuestionId, Telemetry, ToAgent, ToServer, encode};
 
@@ -58,6 +58,10 @@ impl remote::Dial for Dial {
             }
             _ => Ok(id.0.as_bytes().to_vec()),
         }
+    }
+
+    fn secret(&self, _: JobId, name: &str) -> io::Result<Vec<u8>> {
+        self.blob(&BlobId(name.into()))
     }
 }
 

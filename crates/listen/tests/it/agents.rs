@@ -2,12 +2,13 @@
 
 use std::sync::{Arc, Mutex, mpsc};
 
+use gpool_identity::secrets::Secrets;
 use gpool_link::{AgentLink, ServerInbox as _};
 use gpool_listen::testing::{ConnectionEnd, carry};
 use gpool_model::agent::Order;
 use gpool_model::{Bytes, Incarnation, LeaseTerms, Millis, NodeName, Round, Term, Timestamp};
 use gpool_protocol::{AgentProcess, Decoder, Hello, Telemetry, ToAgent, ToServer, VERSION, encode};
-use gpool_server::agents::{AgentConnection, AgentPeer};
+use gpool_server::agents::{AgentConnection, AgentPeer, LaunchFiles};
 use gpool_server::clock::now;
 use gpool_server::input::CoreMessage;
 use gpool_store::{Store, StoreOptions};
@@ -41,7 +42,8 @@ impl Rig {
         let (store, _) = Store::open(folder.path(), &StoreOptions::default()).unwrap();
         let (inputs, core) = mpsc::channel();
         let blobs = Arc::new(store.blobs().unwrap());
-        let peer = AgentPeer::new(NodeName::new("lab2"), lease, inputs, blobs);
+        let files = LaunchFiles { blobs, secrets: Arc::new(Secrets::new(folder.path())) };
+        let peer = AgentPeer::new(NodeName::new("lab2"), lease, inputs, files);
         Self { peer, core, _folder: folder }
     }
 

@@ -6,6 +6,7 @@ use gpool_client::{Address, Client, Error, Identity, Remote, Trust};
 use gpool_protocol::{Decoder, Hello, ToAgent, ToServer, VERSION, encode};
 use gpool_wire::JobCreate;
 use gpool_wire::join::{AddNode, CertificateRequest, NodeInvitation};
+use gpool_wire::secret::SecretValue;
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair as _};
 use std::io::{Read as _, Write as _};
@@ -79,6 +80,7 @@ fn without_a_certificate_no_route_of_agents_answers() {
     assert_eq!(code(nobody.agent_messages()), "GP0531");
     assert_eq!(code(nobody.agent_stream(1)), "GP0531");
     assert_eq!(code(nobody.agent_blob("00")), "GP0531");
+    assert_eq!(code(nobody.agent_secret("1", "TOKEN")), "GP0531");
     // A user's token is no certificate of a machine, and a certificate no token of a user.
     let (_, secret) = machines.net.token(OWNER, gpool_wire::Scope::Admin, None);
     assert_eq!(code(machines.net.client(&secret).agent_messages()), "GP0531");
@@ -153,6 +155,25 @@ fn a_machine_reads_no_environment_of_jobs_elsewhere() {
     for blob in blobs {
         assert_eq!(code(agent.agent_blob(&blob)), "GP0105", "{blob}");
     }
+}
+
+#[test]
+fn a_machine_reads_no_secret_of_jobs_elsewhere() {
+    let mut machines = Machines::new();
+    let identity = machines.join("lab2");
+    let client = machines.net.rig.client(me());
+    let value = SecretValue { value: Some("canary".to_owned()), base64: None };
+    client.set_secret("TOKEN", &value).unwrap();
+    let secrets = vec!["TOKEN".to_owned()];
+    let job = JobCreate { command: vec!["sleep".to_owned()], secrets, ..JobCreate::default() };
+    let id = client.submit(&job, None).unwrap().id;
+    let runs = || client.job(&id).unwrap().state.as_str() == "running";
+    machines.net.rig.until("it runs on the server's node", runs);
+    let agent = machines.client(Some(identity));
+    for (job, name) in [(&*id, "TOKEN"), (&id, "OTHER"), ("9", "TOKEN"), (&id, "../0.TOKEN")] {
+        assert_eq!(code(agent.agent_secret(job, name)), "GP0105", "{job} {name}");
+    }
+    assert_eq!(code(agent.agent_secret("x", "TOKEN")), "GP0101");
 }
 
 #[test]

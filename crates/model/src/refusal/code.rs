@@ -50,6 +50,7 @@ impl Refusal {
             Self::NoSuchNode { .. } => 603,
             Self::NoSuchDevice { .. } => 604,
             Self::NoSuchPool { .. } => 606,
+            Self::NoSuchSecret { .. } => 610,
             Self::InPool { refusal, .. } | Self::OnNodes { refusal, .. } => {
                 return refusal.code();
             }

@@ -65,6 +65,9 @@ pub struct JobRequest {
     /// The container that its program runs in; `None` means in none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<Arc<ContainerRequest>>,
+    /// Names of the secrets that its tasks find as files; each once, in their order.
+    #[serde(skip_serializing_if = "Rare::is_usual")]
+    pub secrets: Rare<Vec<String>>,
     /// GPUs of each task.
     pub gpus: GpuRequest,
     /// The GPU request as text, as the user wrote it.
@@ -186,6 +189,7 @@ impl Default for JobRequest {
             pty: None,
             activate: Rare::default(),
             container: None,
+            secrets: Rare::default(),
             gpus: GpuRequest::default(),
             gpus_written: Arc::from("0"),
             share_with: None,
@@ -243,6 +247,12 @@ impl JobRequest {
     /// Returns all its dependencies, from `after` and `after_one`.
     pub fn dependencies(&self) -> impl Iterator<Item = &Dependency> {
         self.after.iter().chain(&self.life.after_one)
+    }
+
+    /// Returns the names of all secrets that it needs, with that of its registry.
+    pub fn secret_names(&self) -> impl Iterator<Item = &str> {
+        let login = self.container.as_ref().and_then(|container| container.login.as_ref());
+        self.secrets.iter().chain(login).map(String::as_str)
     }
 
     /// Whether it needs nodes without other jobs.

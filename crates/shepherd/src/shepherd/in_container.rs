@@ -16,6 +16,7 @@ use super::Shepherd;
 use super::standard_streams::Fds;
 use crate::container::{self, ContainerTask, TaskEngine};
 use crate::layout::Layout;
+use crate::marked;
 use crate::message::Launch;
 
 /// The container of a program.
@@ -34,7 +35,9 @@ pub(super) fn container_of(
     let order = &launch.order;
     let Some(request) = &order.spec.container else { return Ok(None) };
     let engine = launch.engine.clone().ok_or("this node has no engine for containers")?;
-    let folder = Layout::new(&launch.state_dir).attempt(order.task());
+    let layout = Layout::new(&launch.state_dir);
+    let folder = layout.attempt(order.task());
+    let secrets = (!order.spec.secrets.is_empty()).then(|| layout.secrets_of(order.task()));
     let api = launch.api.as_deref().map(Path::new).filter(|path| path.exists());
     let cap = launch.cap.iter().flat_map(|cap| [cap.shim.as_path(), cap.ledger.as_path()]);
     let task = ContainerTask {
@@ -42,6 +45,7 @@ pub(super) fn container_of(
         request,
         state_dir: &launch.state_dir,
         own_paths: [folder.as_path()].into_iter().chain(api).chain(cap).collect(),
+        secrets: secrets.as_deref(),
         pids_max: launch.pids_max,
         has_terminal: order.spec.pty.is_some(),
     };
@@ -51,6 +55,11 @@ pub(super) fn container_of(
 
 /// How long a command of the engine may take.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the daemon of an engine may be away at the end of a container, until the container
+/// stays behind without processes.
+const ABSENCE: Duration = Duration::from_secs(60);
+/// The pause between two attempts to remove a container.
+const PAUSE: Duration = Duration::from_millis(500);
 /// The exit code of a shell for a program that SIGKILL ended.
 const KILLED: i32 = 137;
 
@@ -67,8 +76,17 @@ impl Shepherd {
         {
             end.cause = Some(EndCause::Oom);
         }
+        let give_up = Instant::now() + ABSENCE;
         // If it fails, the container stays behind under its name, and no process with it.
-        drop(self.ask_engine(removal));
+        while self.ask_engine(removal.clone()).is_none() && engine.has_daemon() {
+            // The container goes on without its daemon. Its first process has the mark of the run,
+            // and the kernel ends all others with it.
+            marked::kill(&self.layout, self.task(), 0);
+            if Instant::now() > give_up {
+                break;
+            }
+            std::thread::sleep(PAUSE);
+        }
     }
 
     /// Runs a command of the engine as the job's user; returns its output if it succeeded.

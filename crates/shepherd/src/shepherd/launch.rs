@@ -2,6 +2,7 @@
 //! task.
 
 use std::convert::Infallible;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
@@ -22,7 +23,40 @@ use super::tree::Tree;
 use super::{Shepherd, now, terminal};
 use crate::environment::{Surroundings, environment};
 use crate::layout::{HOST_FILE, claim_name};
+use crate::message::Launch;
 use crate::rendezvous::{TaskPosition, host_file};
+use crate::secrets::{self, NamedSecret};
+
+/// The agent's first message.
+pub(super) struct FirstMessage {
+    pub launch: Launch,
+    pub content: LaunchContent,
+}
+
+/// The bytes after the announcement of a task.
+pub(super) struct LaunchContent {
+    context: Vec<u8>,
+    script: Option<Vec<u8>>,
+    secrets: Vec<NamedSecret>,
+}
+
+impl FirstMessage {
+    pub fn read(input: &mut impl io::BufRead) -> io::Result<Self> {
+        let mut line = Vec::new();
+        input.read_until(b'\n', &mut line)?;
+        let launch: Launch = serde_json::from_slice(&line).map_err(io::Error::other)?;
+        let mut bytes = |length| {
+            let mut bytes = vec![0; length];
+            input.read_exact(&mut bytes).map(|()| bytes)
+        };
+        let context = bytes(launch.context_bytes)?;
+        let script = launch.script_bytes.map(&mut bytes).transpose()?;
+        let secrets =
+            launch.secrets.iter().map(|(name, length)| Ok((name.clone(), bytes(*length)?)));
+        let secrets = secrets.collect::<io::Result<_>>()?;
+        Ok(Self { launch, content: LaunchContent { context, script, secrets } })
+    }
+}
 
 /// The child's ends of the program's output.
 struct ChildEnds {
@@ -33,13 +67,9 @@ struct ChildEnds {
 
 impl Shepherd {
     /// Prepares everything and forks.
-    pub(super) fn start(&mut self, context: &[u8], script: Option<&[u8]>) -> Result<(), String> {
-        self.context = match context {
-            // The format of store layout 3 and older.
-            [b'{', ..] => serde_json::from_slice(context)
-                .map_err(|error| format!("can't read the job's environment: {error}"))?,
-            _ => LaunchContext::read(context).ok_or("can't read the job's environment")?,
-        };
+    pub(super) fn start(&mut self, content: LaunchContent) -> Result<(), String> {
+        let LaunchContent { context, script, secrets } = content;
+        self.context = read_context(&context)?;
         let task = self.task();
         let spec = std::sync::Arc::clone(&self.launch.order.spec);
         let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
@@ -56,11 +86,15 @@ impl Shepherd {
             None => None,
             Some(bytes) => {
                 let path = folder.join(file_name("script", task));
-                write_script(&path, bytes, owner)?;
+                write_script(&path, &bytes, owner)?;
                 Some(path)
             }
         };
         give(&folder, owner, 0o700)?;
+        if !secrets.is_empty() {
+            secrets::write(&self.layout, &claim_name(task), owner, &secrets)?;
+        }
+        let secret_files = self.secret_files();
         if !self.launch.memory.is_empty() {
             self.show_memory(&self.launch.memory);
         }
@@ -84,6 +118,7 @@ impl Shepherd {
             gpu_memory: self.launch.gpu_memory,
             cap: self.launch.cap.as_ref(),
             element: self.launch.element.as_ref(),
+            secrets: secret_files.as_deref(),
             now: now(),
         };
         let variables = environment(&self.launch.order, &surroundings);
@@ -109,6 +144,19 @@ impl Shepherd {
         self.setup = Some((told, pid, Vec::new()));
         self.program = Some(program);
         Ok(())
+    }
+
+    /// The folder with the secrets of the task, if it has any.
+    fn secret_files(&self) -> Option<PathBuf> {
+        let has_any = !self.launch.order.spec.secrets.is_empty();
+        has_any.then(|| self.layout.secrets_of(self.task()))
+    }
+
+    /// Removes the secrets of the task. If it fails, its agent tries again.
+    pub(super) fn remove_secrets(&self) {
+        if self.secret_files().is_some() {
+            let _ = secrets::remove(&self.layout, &claim_name(self.task()));
+        }
     }
 
     /// Opens the program's output: files, or a terminal if the job asks for one.
@@ -229,6 +277,16 @@ impl Shepherd {
         let Some((uid, gid)) = self.owner else { return Ok(()) };
         std::os::unix::fs::fchown(pipe, Some(uid), Some(gid))
             .map_err(|error| format!("can't give a pipe to the user: {error}"))
+    }
+}
+
+fn read_context(context: &[u8]) -> Result<LaunchContext, String> {
+    match context {
+        // The format of store layout 3 and older.
+        [b'{', ..] => serde_json::from_slice(context)
+            .map_err(|error| format!("can't read the job's environment: {error}")),
+        _ => LaunchContext::read(context)
+            .ok_or_else(|| "can't read the job's environment".to_owned()),
     }
 }
 

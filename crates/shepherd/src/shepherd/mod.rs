@@ -42,7 +42,7 @@ use crate::layout::Layout;
 use crate::message::{FromShepherd, Launch, ToShepherd};
 use crate::record::{Claim, Claimant};
 use client_streams::ClientStreams;
-use launch::{not_started, unstarted};
+use launch::{FirstMessage, LaunchContent, not_started, unstarted};
 use link::{Link, LinkEvent};
 use metrics::Metrics;
 use output::{Order, Stream};
@@ -75,7 +75,7 @@ fn born(name: &str, boot_id: &str, nursery: u32, socket: OwnedFd) -> io::Result<
     let signals = signal::watch(&watched.map(rustix::process::Signal::as_raw))?;
 
     let mut input = io::BufReader::with_capacity(64 << 10, File::from(socket));
-    let (launch, context, script) = read_launch(&mut input)?;
+    let FirstMessage { launch, content } = FirstMessage::read(&mut input)?;
     // Messages that the agent has sent since.
     let said = input.buffer().to_vec();
     let socket = input.into_inner().into();
@@ -116,7 +116,7 @@ fn born(name: &str, boot_id: &str, nursery: u32, socket: OwnedFd) -> io::Result<
                 link,
                 signals,
             };
-            shepherd.live(&context, script.as_deref());
+            shepherd.live(content);
         }
         Ok(None) => link.say(&FromShepherd::AlreadyClaimed),
         Err(error) => {
@@ -125,20 +125,6 @@ fn born(name: &str, boot_id: &str, nursery: u32, socket: OwnedFd) -> io::Result<
         }
     }
     Ok(())
-}
-
-/// Reads the agent's first message.
-fn read_launch(input: &mut impl io::BufRead) -> io::Result<(Launch, Vec<u8>, Option<Vec<u8>>)> {
-    let mut line = Vec::new();
-    input.read_until(b'\n', &mut line)?;
-    let launch: Launch = serde_json::from_slice(&line).map_err(io::Error::other)?;
-    let mut bytes = |length| {
-        let mut bytes = vec![0; length];
-        input.read_exact(&mut bytes).map(|()| bytes)
-    };
-    let context = bytes(launch.context_bytes)?;
-    let script = launch.script_bytes.map(&mut bytes).transpose()?;
-    Ok((launch, context, script))
 }
 
 fn claim(
@@ -250,17 +236,18 @@ impl Shepherd {
     }
 
     /// Runs the task from the claim to the end.
-    fn live(&mut self, context: &[u8], script: Option<&[u8]>) {
+    fn live(&mut self, content: LaunchContent) {
         fail::fail_point!("shepherd-claimed");
         let end = match self.is_fenced_off() {
             true => unstarted(EndCause::NodeLost),
-            false => match self.start(context, script) {
+            false => match self.start(content) {
                 Ok(()) => self.watch(),
                 Err(why) => not_started(why),
             },
         };
         let mut end = end;
         self.end_container(&mut end);
+        self.remove_secrets();
         fail::fail_point!("shepherd-ended");
         // Fails if the disk is full; the message to the agent matters more.
         let noted = self.claim.ended(&end);

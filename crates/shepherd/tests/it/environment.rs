@@ -86,6 +86,7 @@ fn made_with(
         shell: b"/bin/zsh".to_vec(),
     };
     let surroundings = Surroundings {
+        secrets: None,
         inherited: &inherited,
         switched_to: Some(&account),
         program: Some("/usr/bin/gpool"),

@@ -162,6 +162,7 @@ fn node_lacks(lack: &NodeLack, held_since: Option<Timestamp>) -> Explanation {
         Lack::Stored(path) => {
             (format!("{path} of the server, which it needs, does not exist"), Some(path))
         }
+        Lack::Secret(why) => (why.clone(), None),
         Lack::Account(why) | Lack::Engine(why) | Lack::Image(why) => {
             (format!("{node} can't run it: {why}"), None)
         }

@@ -52,6 +52,10 @@ pub(super) fn text(refusal: &Refusal) -> Option<Problem> {
         Refusal::NoSuchJob { id } => {
             problem(format!("there is no job {id}")).try_this("gpool queue --state all")
         }
+        Refusal::NoSuchSecret { name } => problem(format!("you have no secret {name:?}"))
+            .because("each user has secrets of their own")
+            .try_this(format!("gpool secret set {name}"))
+            .try_this("gpool secret list"),
         Refusal::AlreadyEnded { id, state } => {
             problem(format!("job {id} has already ended: {state}"))
                 .try_this(format!("gpool show {id}"))

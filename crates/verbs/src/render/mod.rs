@@ -14,6 +14,7 @@ pub mod pools;
 pub mod projects;
 pub mod recovery;
 pub mod report;
+pub mod secrets;
 pub mod status;
 pub mod tokens;
 pub mod up;

@@ -6,7 +6,7 @@ use gpool_model::{
 };
 
 use crate::problem::Problem;
-use crate::{array, check, container, course, exits, gang, notify};
+use crate::{array, check, container, course, exits, gang, notify, secret};
 
 type CheckedText = Result<String, String>;
 
@@ -62,6 +62,11 @@ pub(super) fn image(text: &str) -> CheckedText {
 /// Checks a mount of a container.
 pub(super) fn mount(text: &str) -> CheckedText {
     of_container(container::mount(text).map(drop), text)
+}
+
+/// Checks the name of a secret.
+pub(super) fn secret(text: &str) -> CheckedText {
+    of_container(secret::name("secrets", text).map(drop), text)
 }
 
 /// Checks a path that must be absolute.

@@ -57,6 +57,8 @@ fn samples() -> Map<String, Value> {
         "workdir": "/work",
         "container_user": "1000:1000",
         "pull": "never",
+        "image_login": "REGISTRY",
+        "secrets": ["HF_TOKEN"],
         "setup": {"run": "uv sync"},
         "after": ["ok:1"],
         "after_one": ["end:2"],
@@ -133,7 +135,7 @@ fn a_shown_request_can_be_submitted() {
         if key == "max_parallel" || key == "max_fails" {
             request.array = Some("0-9".to_owned());
         }
-        if ["mounts", "workdir", "container_user", "pull"].contains(&&*key) {
+        if ["mounts", "workdir", "container_user", "pull", "image_login"].contains(&&*key) {
             request.image = Some("tool:1".to_owned());
         }
         request.gpus = Some("a100:1".to_owned());

@@ -155,6 +155,7 @@ fn refusals() -> Vec<Refusal> {
         Refusal::Internal { why: text("a thread ended") },
         Refusal::ShuttingDown,
         Refusal::NoEngine,
+        Refusal::NoSuchSecret { name: text("HF_TOKEN") },
     ];
     for refusal in &all {
         match refusal {
@@ -201,6 +202,7 @@ fn refusals() -> Vec<Refusal> {
             | Refusal::NoSuchNodes { .. }
             | Refusal::NoSuchDevice { .. }
             | Refusal::NoSuchReservation { .. }
+            | Refusal::NoSuchSecret { .. }
             | Refusal::ReservationExists { .. }
             | Refusal::ReservationClash { .. }
             | Refusal::NotEnoughToReserve { .. }

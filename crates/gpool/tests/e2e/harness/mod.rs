@@ -365,9 +365,10 @@ impl Drop for Cluster {
             left.into_iter().for_each(kill_9);
             std::thread::sleep(LOOK);
         }
-        for name in ["state/jobs", "state", "full"] {
+        for name in ["state/task-secrets", "lab2/agent/task-secrets", "state/jobs", "state", "full"]
+        {
             let mount = self.path(name);
-            // Only the tests of disks mount file systems.
+            // Of the tests of disks and secrets, if jobs did not end.
             if is_mounted(&mount) {
                 // Killed processes may still have it open for a moment.
                 let _ = Command::new("umount").arg("-l").arg(&mount).status();

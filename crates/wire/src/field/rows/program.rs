@@ -6,7 +6,7 @@ use super::super::Values::{Checked, Many, OneOf};
 use super::super::{Field, Flag, Group, heading, validate};
 use super::{field, join};
 use crate::create::{Origin, ScriptText};
-use crate::{check, compat, container, launch, notify};
+use crate::{check, compat, container, launch, notify, secret};
 
 /// The program and name of the job, and array elements.
 pub(super) static PROGRAM: &[Field] = &[
@@ -261,6 +261,42 @@ pub(super) static PROGRAM: &[Field] = &[
             shown.pull = chosen.map(|it| it.as_str().to_owned());
         }),
         ..field!("pull", pull)
+    },
+    Field {
+        flag: Some(
+            Flag::value(
+                "image-login",
+                "NAME",
+                Checked(validate::secret),
+                "Secret with USER:PASSWORD for the registry of the image",
+            )
+            .under(heading::PROGRAM),
+        ),
+        label: Some("image login"),
+        is_private: true,
+        show: Some(|spec, _, shown| {
+            shown.image_login = spec.container.as_ref().and_then(|it| it.login.clone());
+        }),
+        ..field!("image_login", image_login)
+    },
+    Field {
+        flag: Some(
+            Flag::value(
+                "secret",
+                "NAME",
+                Many(validate::secret),
+                "Secret that the job finds as a file in $GPOOL_SECRETS",
+            )
+            .under(heading::PROGRAM),
+        ),
+        apply: |job, request| {
+            request.secrets = secret::names(&job.secrets)?.into();
+            Ok(())
+        },
+        label: Some("secrets"),
+        is_private: true,
+        show: Some(|spec, _, shown| shown.secrets.clone_from(&spec.secrets)),
+        ..field!("secrets", secrets)
     },
     field!("setup", setup),
     Field {
