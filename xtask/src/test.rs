@@ -278,7 +278,7 @@ impl Summary {
         self
     }
 
-    /// The totals of a run of which all `failed_tests` were repeated. If even one repeat failed, or
+    /// The totals of a run after all its `failed_tests` were repeated. If even one repeat failed, or
     /// none was found, the failures stay as they are.
     fn after_repeat(mut self, repeat: &Self) -> Self {
         let n_repeats = self.failed_tests.len() as u64;
@@ -378,7 +378,7 @@ mod tests {
         assert!(refused.contains("nothing") && refused.contains("xtask"), "{refused}");
     }
 
-    /// The end of the output of a binary of which `a::b` failed.
+    /// The output of a binary after its test `a::b` failed.
     fn failure() -> Summary {
         let output = format!(
             "running 3 tests\n\nfailures:\n\n---- a::b stdout ----\n    indented\n\n\

@@ -133,7 +133,7 @@ pub(crate) async fn remove(
     Ok(with_change(Json(Document::new(secret)), change))
 }
 
-/// The user whose secret it is. May ask the system's name service.
+/// The owner of the secret. May ask the system's name service.
 fn owner(
     asker: &Asker,
     named: Option<&str>,

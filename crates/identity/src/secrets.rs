@@ -32,7 +32,7 @@ pub struct Secrets {
     writing: Mutex<()>,
 }
 
-/// What is known of a secret without its value.
+/// A secret without its value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecretHead {
     pub name: String,

@@ -10,7 +10,7 @@
 //!
 //! Messages are JSON; output is the body of its message, as it is. An unknown field is ignored, so
 //! that a newer peer can send more; an unknown variant is refused by its name. Peers one version
-//! apart work together: a new variant is sent only to a peer whose version knows it.
+//! apart work together: a new variant is sent only to peers of a version that knows it.
 
 #![forbid(unsafe_code)]
 

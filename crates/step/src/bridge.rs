@@ -27,7 +27,7 @@ type OutputKey = (u32, Kind);
 /// Reports a host on another machine to its step.
 ///
 /// # Errors
-/// The connection breaks before it has said who it is.
+/// The connection breaks before the host has named its task.
 pub fn at_srun(remote: Remote, tell: &Sender<Happening>) -> io::Result<()> {
     let hello: Hello = message(&remote.receive()?)?;
     let (own, theirs) = UnixStream::pair()?;
@@ -160,7 +160,7 @@ pub fn at_host(remote: Remote) -> io::Result<UnixStream> {
     });
     thread::spawn(move || {
         drop(bridge.carry_from_srun());
-        // The host ends the processes of a step whose srun has gone.
+        // The host ends the processes of a step once its srun has gone.
         let _ = bridge.own.shutdown(Shutdown::Both);
         lock(&bridge.inputs).clear();
     });

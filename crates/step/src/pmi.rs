@@ -1,4 +1,4 @@
-//! PMI-1, by which the processes of an MPI program find each other: each has a connection to its
+//! PMI-1: the processes of an MPI program find each other by it. Each has a connection to its
 //! step, on which it puts and gets keys, and waits until all have come to a barrier.
 //!
 //! Source: the wire protocol of `src/pmi/simple` in MPICH; Balaji et al., "PMI: A Scalable Parallel

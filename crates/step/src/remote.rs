@@ -90,7 +90,7 @@ enum End {
 }
 
 impl End {
-    /// The text of which it signs: both nonces, so that no earlier proof counts, and its name, so
+    /// The text that it signs: both nonces, so that no earlier proof counts, and its name, so
     /// that no end can repeat the proof of the other.
     fn text(self, nonces: [&[u8; NONCE]; 2]) -> Vec<u8> {
         let name: &[u8] = match self {

@@ -10,7 +10,7 @@ use crate::parse::ParseError;
 /// Begins the names of labels that agents find.
 pub const FOUND_PREFIX: &str = "gpool/";
 
-/// A label of which all nodes of a gang must have the same value, or should. Written `same-switch`
+/// A label that must, or should, have one value on all nodes of a gang. Written `same-switch`
 /// or `prefer same-switch`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]

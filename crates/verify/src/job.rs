@@ -158,7 +158,7 @@ pub(crate) fn n_tasks(spec: &JobSpec) -> usize {
     usize::try_from(u64::from(nodes) * u64::from(tasks_per_node)).unwrap_or(usize::MAX)
 }
 
-/// Whether the nodes of a gang have in common what it needs.
+/// Whether the nodes of a gang have one value of the label that it needs.
 pub(crate) fn is_together<'a>(
     world: &World,
     spec: &JobSpec,
@@ -179,7 +179,7 @@ pub(crate) fn values<'w>(world: &'w World, fit: &Fit) -> Option<BTreeSet<&'w str
     Some(nodes.filter_map(|node| node.topology_value(topology)).collect())
 }
 
-/// Whether a node may take tasks of a job whose nodes all have this value.
+/// Whether a node may take tasks of a job that needs this value on all its nodes.
 pub(crate) fn has_value(node: &Node, fit: &Fit, value: Option<&str>) -> bool {
     let own = |topology| node.topology_value(topology);
     value.is_none_or(|value| fit.topology().and_then(own) == Some(value))

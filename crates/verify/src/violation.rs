@@ -67,7 +67,7 @@ pub enum Violation {
     /// each.
     #[error("the tasks of job {job} are not distributed over nodes as requested")]
     WrongSpread { job: JobId },
-    /// The nodes of a gang do not have in common what it needs.
+    /// The nodes of a gang differ in the label of its topology.
     #[error("the nodes of {job} do not have the same value of the label of its topology")]
     NotTogether { job: JobId },
     /// The recorded states of a job's tasks do not fit its phase.

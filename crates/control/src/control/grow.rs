@@ -106,7 +106,7 @@ impl Control {
         }
     }
 
-    /// Returns the nodes of one more task: those that have in common with the job's what it needs.
+    /// Returns the nodes of one more task: those in the domain of the job's topology.
     fn same_domain(&self, row: &JobRow) -> Option<Arc<NodeFilter>> {
         let nodes = row.spec.nodes.as_ref()?;
         let Some(topology) = nodes.topology.as_ref().filter(|it| it.is_required) else {

@@ -115,7 +115,7 @@ fn agents_of_the_next_version_work_and_a_later_one_is_refused_without_harm_to_it
     assert_eq!((ended.run.exit_code, ended.run.attempt), (Some(5), 1));
 }
 
-/// The words before a command, for which a file of the system has other contents.
+/// The words before a command that sees other contents in a file of the system.
 fn with_file(file: &Path, system: &str) -> Option<Vec<String>> {
     let probe = std::process::Command::new("unshare").args(["--mount", "true"]).status();
     if !is_root() || !probe.is_ok_and(|status| status.success()) {

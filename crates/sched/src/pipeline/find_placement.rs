@@ -152,12 +152,18 @@ pub fn would_place(
 }
 
 /// Why a gang has a place in none of the domains that it needs: one reason for all, unless another
-/// one than its size keeps it from one of them. `None` if it needs no domain. `reasons` are those
-/// of the domains.
+/// one than its size keeps it from one of them. `None` if it needs no domain, or has a place in one
+/// and may not have it. `reasons` are those of the domains.
 pub(super) fn of_domains(view: View<'_, '_>, shape: &Shape, reasons: &[Reason]) -> Option<Reason> {
     let View { snapshot, capacity, .. } = view;
     let of_one_model = of_one_model(snapshot.world, shape);
     let short = topology::reason(snapshot.world, capacity, &of_one_model.fit)?;
+    if let Reason::NodesNotFree { need, free, .. } | Reason::TasksNotFree { need, free, .. } =
+        &short
+        && free >= need
+    {
+        return None;
+    }
     let is_of_size = |it: &&Reason| {
         matches!(
             it,

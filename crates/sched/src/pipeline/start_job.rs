@@ -225,8 +225,11 @@ impl<'a> Cycle<'a, '_> {
         waits: &[NoPlace<'_, '_>],
     ) -> Option<Reason> {
         let shape = &self.world().shape(head.shape_ix).shape;
+        let is_refused = !request.refused.is_empty() || !request.borrowable.is_empty();
         let reasons: Vec<Reason> = waits.iter().map(|it| it.reason.clone()).collect();
-        if let Some(reason) = of_domains(self.cluster.view(), shape, &reasons) {
+        if (!waits.is_empty() || !is_refused)
+            && let Some(reason) = of_domains(self.cluster.view(), shape, &reasons)
+        {
             return Some(reason);
         }
         match waits {

@@ -41,7 +41,7 @@ impl<'a> Flavor<'a> {
 }
 
 impl<'a> Flavor<'a> {
-    /// The same in each domain of the job's topology, in the order in which they are tried.
+    /// The same in each domain of the job's topology, the first one to try first.
     pub fn in_domains(self, world: &World, capacity: &Capacity<'_>) -> Vec<Self> {
         let Self { shape, charge, class, is_mixed, .. } = self;
         let limit =

@@ -154,8 +154,8 @@ impl Moment<'_> {
             && self.at(node, |before, after| between(free, most(after), most(before)))
     }
 
-    /// The same for a job whose nodes have this value of its topology's label, if they must have
-    /// one in common. Then no other value has enough either.
+    /// The same for a job that waits for nodes with this value of its topology's label, if it needs
+    /// one value on all of them. Then no other value has enough either.
     fn lacks_in(&self, value: Option<&str>, (need, free, able): (u32, u32, u32)) -> bool {
         match (values(self.world, self.fit), value) {
             (None, None) => self.lacks_places(need, free, able, &|_| true),

@@ -1,4 +1,4 @@
-//! Gangs whose nodes have something in common: a switch, a rack or any label.
+//! Gangs that need nodes with one value of a label: a switch, a rack or any other.
 
 use gpool_scenario::{answer, reasons};
 use insta::assert_snapshot;

@@ -103,7 +103,7 @@ struct User {
     n_gpus: usize,
     trace: PathBuf,
     locks: PathBuf,
-    /// Gets messages, if the user is an admin, who may name addresses inside the machine.
+    /// Gets messages, if the user is an admin: others may not name addresses inside the machine.
     endpoint: Option<String>,
     done: Done,
     /// Jobs that are cancelled some time after their submission.

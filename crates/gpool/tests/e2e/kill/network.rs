@@ -101,7 +101,7 @@ impl AgentHost {
     }
 }
 
-/// The server, the hosts of agents, and what was done to them.
+/// The server, the hosts of agents, and their faults so far.
 struct NetworkSiege {
     cluster: Cluster,
     hosts: Hosts,
