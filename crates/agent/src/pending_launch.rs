@@ -18,12 +18,21 @@ pub(crate) struct PendingLaunch {
     pub files: BTreeMap<BlobId, Vec<u8>>,
     /// The values of its array, once they are here.
     pub values: Option<Arc<ArrayValues>>,
+    /// The user of the job, by ID on the server.
+    pub server_uid: u32,
+    /// Whether its working folder is made, if it needs one of the agent.
+    pub has_folder: bool,
 }
 
 impl PendingLaunch {
     /// Whether all its files are here.
     pub(crate) fn is_complete(&self) -> bool {
         self.missing().next().is_none()
+    }
+
+    /// Whether its devices may be checked: its files, and its working folder, are here.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.is_complete() && (self.has_folder || self.order.spec.files.is_usual())
     }
 
     pub(crate) fn missing(&self) -> impl Iterator<Item = &BlobId> {

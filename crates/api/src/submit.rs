@@ -226,6 +226,9 @@ pub(crate) fn checked(
         add_account(&mut checked, asker);
     }
     let Some(handle) = handle else { return Ok(checked) };
+    if let Some(upload) = &job.upload {
+        handle.files().check_upload(asker.caller.owner.uid, upload)?;
+    }
     if job.notify.is_empty() {
         return Ok(checked.told_to(handle.usual_notify()));
     }

@@ -13,10 +13,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use gpool_model::id::TaskId;
 use gpool_model::job::BlobId;
 use gpool_protocol::{Decoder, FrameError, QuestionId, ToAgent, ToServer, encode};
 
-use crate::{AgentInbox, BlobReply, Connection, ServerLink};
+use crate::{AgentInbox, BlobReply, Connection, ResultPart, ServerLink};
 
 /// The most frames that wait to be sent. If there are more, the connection is closed: late reports
 /// are useless.
@@ -61,6 +62,12 @@ pub trait Dial: Send + Sync {
     /// [`io::ErrorKind::NotFound`] with the path of the file, [`io::ErrorKind::PermissionDenied`]
     /// if the server refuses it for good, or the server can't be reached.
     fn blob(&self, id: &BlobId) -> io::Result<Vec<u8>>;
+
+    /// Sends a part of the results of a task.
+    ///
+    /// # Errors
+    /// As for [`ServerLink::results`].
+    fn results(&self, task: TaskId, owner: u32, part: &ResultPart) -> io::Result<Vec<String>>;
 }
 
 /// Returns the agent's end of a new link. It connects once the agent listens.
@@ -141,6 +148,10 @@ impl ServerLink for RemoteLink {
             Ok(_) => drop(answers.send(reply)),
             Err(error) => reply(Err(error)),
         }
+    }
+
+    fn results(&self, task: TaskId, owner: u32, part: &ResultPart) -> io::Result<Vec<String>> {
+        self.0.dial.results(task, owner, part)
     }
 }
 

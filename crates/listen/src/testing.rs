@@ -36,6 +36,7 @@ use gpool_server::agents::{AgentConnection, AgentPeer, Agents};
 use gpool_server::core::Core;
 use gpool_server::evictions::Evictions;
 use gpool_server::feed::Feed;
+use gpool_server::files::FileStore;
 use gpool_server::handle::{
     CoreHandle, ServerInfo, Settings, Shared, StartFindings, StopRequest, Storage,
 };
@@ -107,12 +108,14 @@ impl Server {
         let (store, loaded) = Store::open(&state_dir, &StoreOptions::default())?;
         let (presence, room) = (store.presence(), store.room());
         let blobs = Arc::new(store.blobs()?);
+        let folders = Arc::new(FileStore::open(&state_dir, &limits)?);
         let (inputs, inbox) = mpsc::channel();
         let lives = Lives::new(&telemetry)?;
         let committer = Committer::spawn(store, lives.before(pass_commits(inputs.clone())))?;
         let info = info(folder, state_dir);
         let node = NodeName::new(NODE);
-        let peer = AgentPeer::new(node.clone(), None, inputs.clone(), Arc::clone(&blobs));
+        let peer =
+            AgentPeer::new(node.clone(), None, inputs.clone(), (blobs.clone(), folders.clone()));
         let (agents, agent) = (Agents::default(), peer.accept());
         agents.add(peer);
         let files = JobFiles::new([info.state_dir.clone()].into());
@@ -136,7 +139,7 @@ impl Server {
             notices: broadcast::Sender::new(4096),
             evictions: Evictions::default(),
             feed: Arc::new(Feed::new(now())),
-            storage: Storage { blobs, presence, room },
+            storage: Storage { blobs, files: folders, presence, room },
             agents,
             recovery: StartFindings::default(),
             listeners: Arc::default(),

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
 use gpool_control::lease::{LeaseWatch, Reachability};
-use gpool_link::{AgentLink, Connection, ServerInbox};
+use gpool_link::{AgentLink, Connection, ResultPart, ServerInbox};
 use gpool_model::agent::{LiveUsage, Order};
 use gpool_model::device::{DeviceSample, Lending};
 use gpool_model::job::BlobId;
@@ -25,6 +25,7 @@ use gpool_store::{BlobError, Blobs};
 use gpool_wire::Time;
 use tokio::sync::oneshot;
 
+use crate::files::{FileStore, object_name};
 use crate::input::CoreMessage;
 use gpool_sys::clock::boot_ms;
 
@@ -81,6 +82,7 @@ pub struct AgentPeer {
     /// Where its reports go.
     inputs: Mutex<Sender<CoreMessage>>,
     blobs: Arc<Blobs>,
+    files: Arc<FileStore>,
     last_question: AtomicU64,
     waiting: Mutex<BTreeMap<QuestionId, oneshot::Sender<Reply>>>,
     pushed: Mutex<Pushed>,
@@ -126,7 +128,7 @@ impl AgentPeer {
         node: NodeName,
         lease: Option<LeaseTerms>,
         inputs: Sender<CoreMessage>,
-        blobs: Arc<Blobs>,
+        (blobs, files): (Arc<Blobs>, Arc<FileStore>),
     ) -> Arc<Self> {
         Arc::new(Self {
             node,
@@ -134,6 +136,7 @@ impl AgentPeer {
             present: Mutex::default(),
             inputs: Mutex::new(inputs),
             blobs,
+            files,
             last_question: AtomicU64::new(0),
             waiting: Mutex::default(),
             pushed: Mutex::default(),
@@ -422,14 +425,26 @@ impl ServerInbox for AgentConnection {
     fn blob(&self, id: &BlobId) -> io::Result<Vec<u8>> {
         self.peer.read_blob(id)
     }
+
+    fn results(&self, task: TaskId, owner: u32, part: &ResultPart) -> io::Result<Vec<String>> {
+        self.peer.files.take(task, owner, part)
+    }
 }
 
 impl AgentPeer {
-    /// Returns the content of a blob.
+    /// The working folders and results of jobs.
+    pub fn folders(&self) -> &FileStore {
+        &self.files
+    }
+
+    /// Returns the content of a blob, or of an object of a working folder.
     ///
     /// # Errors
     /// As for [`ServerInbox::blob`].
     pub fn read_blob(&self, id: &BlobId) -> io::Result<Vec<u8>> {
+        if let Some((uid, object)) = object_name(&id.0) {
+            return self.files.read(uid, &object);
+        }
         let id = id.0.parse().map_err(io::Error::other)?;
         let blobs = &self.blobs;
         blobs.get(&id).map_err(|error| match error {

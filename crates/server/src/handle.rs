@@ -21,6 +21,7 @@ use crate::agents::{AgentPeer, Agents};
 use crate::evictions::Evictions;
 use crate::fault::internal;
 use crate::feed::Feed;
+use crate::files::FileStore;
 use crate::input::CoreMessage;
 pub use crate::input::StopRequest;
 use crate::limits::Limits;
@@ -100,6 +101,8 @@ pub struct Settings {
 /// The state folder.
 pub struct Storage {
     pub blobs: Arc<Blobs>,
+    /// Working folders and results.
+    pub files: Arc<FileStore>,
     /// Whether the open files are still the store's files.
     pub presence: StoreFiles,
     /// The free space of the folder.
@@ -270,6 +273,12 @@ impl CoreHandle {
         &self.shared.storage.blobs
     }
 
+    /// Working folders and results of jobs.
+    #[must_use]
+    pub fn files(&self) -> &FileStore {
+        &self.shared.storage.files
+    }
+
     /// Returns the last sample of each device.
     #[must_use]
     pub fn samples(&self) -> BTreeMap<DeviceUuid, DeviceSample> {
@@ -290,9 +299,10 @@ impl CoreHandle {
     /// Admits the agent of a node on another machine, in place of an earlier agent of the node.
     pub fn admit_agent(&self, node: &NodeName) {
         let Shared { inputs, storage, agents, .. } = &*self.shared;
-        let (inputs, blobs) = (inputs.clone(), storage.blobs.clone());
+        let stored = (storage.blobs.clone(), storage.files.clone());
         agents.remove(node);
-        agents.add(AgentPeer::new(node.clone(), Some(LeaseTerms::USUAL), inputs, blobs));
+        let lease = Some(LeaseTerms::USUAL);
+        agents.add(AgentPeer::new(node.clone(), lease, inputs.clone(), stored));
     }
 
     /// Returns all agents, by node.

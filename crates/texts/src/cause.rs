@@ -48,7 +48,9 @@ pub fn cause_words(cause: &EndCause) -> String {
         EndCause::NodeLacks(Lack::Path(path) | Lack::Stored(path)) => {
             format!("{path} did not exist when it was about to start")
         }
-        EndCause::NodeLacks(Lack::Account(why) | Lack::Engine(why) | Lack::Image(why)) => {
+        EndCause::NodeLacks(
+            Lack::Account(why) | Lack::Engine(why) | Lack::Image(why) | Lack::Space(why),
+        ) => {
             format!("it could not be started: {why}")
         }
         EndCause::NodeLacks(Lack::Pull(image)) => format!("its node had to pull {image} first"),

@@ -5,8 +5,9 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use gpool_client::{Client, Error, JobStream};
-use gpool_link::Connection;
 use gpool_link::remote::Dial;
+use gpool_link::{Connection, ResultPart};
+use gpool_model::id::TaskId;
 use gpool_model::job::BlobId;
 use gpool_protocol::QuestionId;
 use gpool_wire::Problem;
@@ -66,6 +67,24 @@ impl Dial for ServerDial {
             }
             Error::Problem(problem) if problem.status == 403 => {
                 io::Error::new(ErrorKind::PermissionDenied, problem.detail)
+            }
+            error => self.failed(error),
+        })
+    }
+
+    fn results(&self, task: TaskId, owner: u32, part: &ResultPart) -> io::Result<Vec<String>> {
+        let (name, body) = match part {
+            ResultPart::Missing(names) => ("missing", names.join("\n").into_bytes()),
+            ResultPart::Objects(bundle) => ("objects", bundle.clone()),
+            ResultPart::Complete { manifest } => ("complete", manifest.clone().into_bytes()),
+        };
+        let sent = self.client().agent_results((&task.to_string(), owner), name, &body);
+        sent.map_err(|error| match error {
+            Error::Problem(problem) if problem.status == 404 => {
+                io::Error::new(ErrorKind::NotFound, problem.detail)
+            }
+            Error::Problem(problem) if problem.status == 400 => {
+                io::Error::new(ErrorKind::InvalidData, problem.detail)
             }
             error => self.failed(error),
         })

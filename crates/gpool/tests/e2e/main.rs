@@ -36,6 +36,7 @@ mod environments;
 mod examples;
 mod exits;
 mod faults;
+mod files;
 mod flood;
 mod forecast;
 mod gangs;

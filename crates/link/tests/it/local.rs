@@ -4,8 +4,8 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 
-use gpool_link::{AgentInbox, Connection, ServerInbox, local};
-use gpool_model::id::{Incarnation, NodeName};
+use gpool_link::{AgentInbox, Connection, ResultPart, ServerInbox, local};
+use gpool_model::id::{Incarnation, NodeName, TaskId};
 use gpool_model::job::BlobId;
 use gpool_protocol::{Hello, Question, QuestionId, ToAgent, ToServer};
 
@@ -27,6 +27,10 @@ impl ServerInbox for Inbox {
 
     fn blob(&self, id: &BlobId) -> io::Result<Vec<u8>> {
         Ok(id.0.as_bytes().to_vec())
+    }
+
+    fn results(&self, task: TaskId, owner: u32, _: &ResultPart) -> io::Result<Vec<String>> {
+        Ok(vec![format!("{task} of {owner}")])
     }
 }
 

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
-use gpool_link::{AgentInbox, Connection, ServerLink, remote};
-use gpool_model::id::{Incarnation, NodeName};
+use gpool_link::{AgentInbox, Connection, ResultPart, ServerLink, remote};
+use gpool_model::id::{Incarnation, NodeName, TaskId};
 use gpool_model::job::BlobId;
 use gpool_protocol::{Decoder, Hello, Question, QuestionId, Telemetry, ToAgent, ToServer, encode};
 
@@ -58,6 +58,10 @@ impl remote::Dial for Dial {
             }
             _ => Ok(id.0.as_bytes().to_vec()),
         }
+    }
+
+    fn results(&self, task: TaskId, owner: u32, _: &ResultPart) -> io::Result<Vec<String>> {
+        Ok(vec![format!("{task} of {owner}")])
     }
 }
 

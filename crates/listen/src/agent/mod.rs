@@ -2,6 +2,7 @@
 //! by its certificate, and reaches nothing but its own node.
 
 pub mod messages;
+mod stored;
 
 use std::net::IpAddr;
 use std::os::unix::net::UnixStream as StdUnixStream;
@@ -24,7 +25,6 @@ use gpool_identity::audit::AuditKind;
 use gpool_identity::pool::RequestSource;
 use gpool_identity::tls::Tls;
 use gpool_link::Connection;
-use gpool_model::job::{BlobId, JobSpec};
 use gpool_model::{NodeName, Refusal};
 use gpool_protocol::{Decoder, QuestionId, ToServer};
 use gpool_server::agents::AgentPeer;
@@ -95,6 +95,10 @@ impl AgentRoutes {
                 .map(|_| StatusCode::NO_CONTENT.into_response())
                 .map_err(Into::into),
             (&Method::GET, ["blobs", blob]) => self.blob(caller, blob).await,
+            (&Method::POST, ["results", part]) => {
+                let part = (*part).to_owned();
+                self.results(request, caller, &part).await
+            }
             _ => Err(no_such_route().into()),
         };
         answer.unwrap_or_else(|error| error.into_response())
@@ -327,31 +331,6 @@ impl AgentRoutes {
             drop(seat);
         });
         Ok(switching())
-    }
-
-    /// Answers with a blob of a job that has a place on the agent's node.
-    async fn blob(&self, caller: &AgentCaller, blob: &str) -> Result<Response<Body>, ApiError> {
-        let peer = self.agent(caller)?;
-        let (node, id) = (peer.node().clone(), BlobId(blob.into()));
-        let wanted = id.clone();
-        let is_needed = move |view: &gpool_server::View<'_>| {
-            let uses = |spec: &JobSpec| spec.blobs().any(|blob| *blob == wanted);
-            let is_here = |it: &gpool_model::Allocation| it.node == node;
-            let mut jobs = view.world.holding();
-            jobs.any(|row| row.job.phase.allocations().iter().any(is_here) && uses(&row.spec))
-        };
-        if !self.handle.query(is_needed).await? {
-            return Err(no_such_route().into());
-        }
-        let read = tokio::task::spawn_blocking(move || peer.read_blob(&id));
-        match read.await.map_err(internal)? {
-            Ok(bytes) => Ok(bytes.into_response()),
-            // The path, which the agent repeats.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                Err(Problem::new(catalogue::NO_SUCH_ROUTE, error.to_string()).into())
-            }
-            Err(error) => Err(internal(error).into()),
-        }
     }
 }
 

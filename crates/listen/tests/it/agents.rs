@@ -7,7 +7,9 @@ use gpool_listen::testing::{ConnectionEnd, carry};
 use gpool_model::agent::Order;
 use gpool_model::{Incarnation, LeaseTerms, NodeName, Round, Term};
 use gpool_protocol::{Decoder, Hello, Telemetry, ToAgent, ToServer, VERSION, encode};
+use gpool_server::Limits;
 use gpool_server::agents::{AgentConnection, AgentPeer};
+use gpool_server::files::FileStore;
 use gpool_server::input::CoreMessage;
 use gpool_store::{Store, StoreOptions};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -40,7 +42,9 @@ impl Rig {
         let (store, _) = Store::open(folder.path(), &StoreOptions::default()).unwrap();
         let (inputs, core) = mpsc::channel();
         let blobs = Arc::new(store.blobs().unwrap());
-        let peer = AgentPeer::new(NodeName::new("lab2"), lease, inputs, blobs);
+        let files = FileStore::open(folder.path(), &Limits::default()).unwrap();
+        let stored = (blobs, Arc::new(files));
+        let peer = AgentPeer::new(NodeName::new("lab2"), lease, inputs, stored);
         Self { peer, core, _folder: folder }
     }
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::array::spec::ArraySpec;
 use crate::compat::Compat;
 use crate::container::ContainerRequest;
+use crate::files::FileRequest;
 use crate::filter::NodeFilter;
 use crate::gang::Gang;
 use crate::gpu::GpuRequest;
@@ -65,6 +66,9 @@ pub struct JobRequest {
     /// The container that its program runs in; `None` means in none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<Arc<ContainerRequest>>,
+    /// Its working folder and results, which travel: it runs in a folder of its own then.
+    #[serde(skip_serializing_if = "Rare::is_usual")]
+    pub files: Rare<FileRequest>,
     /// GPUs of each task.
     pub gpus: GpuRequest,
     /// The GPU request as text, as the user wrote it.
@@ -186,6 +190,7 @@ impl Default for JobRequest {
             pty: None,
             activate: Rare::default(),
             container: None,
+            files: Rare::default(),
             gpus: GpuRequest::default(),
             gpus_written: Arc::from("0"),
             share_with: None,

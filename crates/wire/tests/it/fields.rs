@@ -56,6 +56,8 @@ fn samples() -> Map<String, Value> {
         "workdir": "/work",
         "container_user": "1000:1000",
         "pull": "never",
+        "upload": "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+        "download": ["out/*.csv"],
         "setup": {"run": "uv sync"},
         "after": ["ok:1"],
         "after_one": ["end:2"],
