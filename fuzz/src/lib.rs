@@ -13,6 +13,7 @@ pub mod device;
 pub mod frame;
 mod input;
 pub mod job;
+pub mod manifest;
 pub mod protocol;
 pub mod query;
 pub mod scenario;
@@ -32,6 +33,7 @@ pub const TARGETS: &[(&str, Check)] = &[
     ("device", device::check),
     ("frame", frame::check),
     ("job", job::check),
+    ("manifest", manifest::check),
     ("protocol", protocol::check),
     ("query", query::check),
     ("scenario", scenario::check),

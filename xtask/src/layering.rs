@@ -38,6 +38,7 @@ const TABLE: &[(&str, Allowed)] = &[
     ("wire", Allowed::Only(&["model", "texts", "schema-off"])),
     ("client", Allowed::Only(&["wire"])),
     ("store", Allowed::Only(&["model", "failpoint"])),
+    ("files", Allowed::Only(&["failpoint"])),
     ("history", Allowed::Only(&[])),
     ("oidc", Allowed::Only(&[])),
     ("failpoint", Allowed::Only(&[])),
@@ -69,6 +70,7 @@ const TABLE: &[(&str, Allowed)] = &[
             "link",
             "output",
             "device",
+            "files",
             "sys",
             "ledger",
             "shim",
@@ -96,6 +98,7 @@ const TABLE: &[(&str, Allowed)] = &[
         "server",
         Allowed::Only(&[
             "failpoint",
+            "files",
             "control",
             "history",
             "identity",
@@ -117,6 +120,7 @@ const TABLE: &[(&str, Allowed)] = &[
         "api",
         Allowed::Only(&[
             "control",
+            "files",
             "history",
             "identity",
             "link",
@@ -136,16 +140,16 @@ const TABLE: &[(&str, Allowed)] = &[
     (
         "listen",
         Allowed::Only(&[
-            "api", "identity", "insight", "link", "model", "oidc", "output", "post", "protocol",
-            "server", "store", "web", "wire",
+            "api", "files", "identity", "insight", "link", "model", "oidc", "output", "post",
+            "protocol", "server", "store", "web", "wire",
         ]),
     ),
     ("web", Allowed::Only(&["model", "wire"])),
-    ("cli", Allowed::Only(&["model", "wire", "web", "client", "sys"])),
+    ("cli", Allowed::Only(&["model", "wire", "web", "client", "sys", "files"])),
     ("step", Allowed::Only(&["model", "wire", "client", "sys", "cli"])),
     ("compat", Allowed::Only(&["model", "wire", "client", "sys", "cli", "step"])),
     ("top", Allowed::Only(&["model", "wire", "cli"])),
-    ("verbs", Allowed::Only(&["model", "wire", "web", "client", "sys", "cli", "compat"])),
+    ("verbs", Allowed::Only(&["model", "wire", "web", "client", "sys", "cli", "compat", "files"])),
     (
         "lab",
         Allowed::Only(&[

@@ -22,6 +22,7 @@ use crate::accounts::UserRule;
 use crate::config::AgentConfig;
 use crate::devices::{Devices, Samples};
 use crate::enforcement::Shim;
+use crate::folders::Folders;
 use crate::images::Containers;
 use crate::isolation::Isolation;
 use crate::recent::RecentValues;
@@ -103,14 +104,9 @@ impl Agent {
         let waker = Waker::new().map_err(system("make an event descriptor"))?;
         let sender = input::InputSender::new(inputs.clone(), waker.clone());
         let (shim, seen) = (Shim::prepare(&layout, &devices), SharedFacts::default());
-        let shares = Shares::start(
-            &layout,
-            shim.clone(),
-            seen.clone(),
-            sender.clone(),
-            config.loan_deadline,
-        )
-        .map_err(system("start a thread"))?;
+        let deadline = config.loan_deadline;
+        let shares = Shares::start(&layout, shim.clone(), seen.clone(), sender.clone(), deadline)
+            .map_err(system("start a thread"))?;
         let filter = isolation::probe(config.isolate_gpus, &site);
         let isolation = Isolation::new(filter.is_ok());
         let (samples, recent) = (Samples::default(), RecentValues::new(config.recent));
@@ -120,6 +116,8 @@ impl Agent {
         server.listen(Arc::downgrade(&inbox));
         say_hello(&config, &incarnation, &**server);
         let containers = Containers::search(config.container_engine.clone(), &layout);
+        let folders = Folders::open(&layout, server, &sender, config.file_cache_max)
+            .map_err(system("use its folder of working folders"))?;
         let about = devices::About {
             containers: containers.clone(),
             place: FoundPlace::search(),
@@ -155,6 +153,7 @@ impl Agent {
             _inbox: inbox,
             incarnation,
             containers,
+            folders,
         };
         let runner = Runner::new(parts, launching, taken, waker.clone());
         let thread = run(runner.map_err(system("watch events"))?)?;

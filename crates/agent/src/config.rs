@@ -60,6 +60,10 @@ pub struct AgentConfig {
     pub loan_deadline: Millis,
     /// A folder for files that name the jobs of each GPU, for dcgm-exporter.
     pub job_files: Option<PathBuf>,
+    /// Most bytes of the results of a task.
+    pub results_max: Bytes,
+    /// Most bytes of files that the node keeps for the next working folders.
+    pub file_cache_max: Bytes,
     /// Makes the value of `TRACEPARENT` for a job, if jobs are traced.
     pub trace_context: Option<fn(JobId, &JobSpec) -> String>,
     /// Memory for the last hour of devices, and again for that of the metrics of jobs.
@@ -73,6 +77,10 @@ impl AgentConfig {
     pub const TASKS_MAX: u32 = 512;
     /// Size at which output is cut by default.
     pub const OUTPUT_LIMIT: Bytes = Bytes::from_gib(1);
+    /// Most bytes of the results of a task by default.
+    pub const RESULTS_MAX: Bytes = Bytes::from_gib(1);
+    /// Most bytes of files in the cache of a node by default.
+    pub const FILE_CACHE_MAX: Bytes = Bytes::from_gib(10);
     /// Memory for recent values by default: the full hour of 500 devices.
     pub const RECENT: Bytes = Bytes::from_mib(32);
 
@@ -116,6 +124,8 @@ impl AgentConfig {
             container_engine: None,
             loan_deadline: Millis::from_secs(30),
             job_files: None,
+            results_max: Self::RESULTS_MAX,
+            file_cache_max: Self::FILE_CACHE_MAX,
             trace_context: None,
             recent: Self::RECENT,
         })

@@ -1,13 +1,14 @@
 //! The inputs of the agent's thread from other threads, and the name of this run of the agent.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 
 use gpool_model::LeaseTerms;
 use gpool_model::agent::{LoanReport, Order, Report, TaskEnd};
 use gpool_model::attach::Opening;
 use gpool_model::id::{DeviceUuid, Generation, Incarnation, TaskId};
-use gpool_model::job::BlobId;
+use gpool_model::job::{BlobId, EndCause};
 use gpool_model::launch::Lack;
 use gpool_model::mig_layout::MigChange;
 use gpool_model::unit::{Bytes, Millis};
@@ -43,6 +44,11 @@ pub(crate) enum ThreadInput {
     Image {
         task: TaskId,
         lack: Option<Lack>,
+    },
+    /// A complete working folder for a task, or why there is none.
+    Folder {
+        task: TaskId,
+        built: Result<PathBuf, EndCause>,
     },
     /// The devices of a task that must not be used.
     Checked {

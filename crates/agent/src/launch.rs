@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use gpool_model::agent::{Report, TaskOrder};
@@ -50,7 +51,7 @@ impl Runner {
 
     /// Starts a task once its devices are checked.
     pub(crate) fn launch(&mut self, mut order: Box<TaskOrder>, seats: Seats) {
-        let uid = order.spec.owner.uid;
+        let server_uid = order.spec.owner.uid;
         if let Some(rule) = &self.parts.config.users {
             match rule.resolve(&order.spec.owner) {
                 Ok(owner) if owner == order.spec.owner => {}
@@ -67,8 +68,15 @@ impl Runner {
         let last =
             self.values.as_ref().filter(|(blob, _)| values.is_some_and(|it| it.blob == *blob));
         let values = last.map(|(_, values)| Arc::clone(values));
-        let (files, secrets) = (BTreeMap::new(), BTreeMap::new());
-        let pending = PendingLaunch { order, booked: seats.booked, files, secrets, values };
+        let pending = PendingLaunch {
+            order,
+            booked: seats.booked,
+            files: BTreeMap::new(),
+            secrets: BTreeMap::new(),
+            values,
+            server_uid,
+            has_folder: false,
+        };
         let missing: Vec<BlobId> = pending.missing().cloned().collect();
         let missing_secrets: Vec<String> = pending.missing_secrets().map(str::to_owned).collect();
         self.pending_launches.insert(task, pending);
@@ -77,7 +85,7 @@ impl Runner {
             let reply = move |content| inputs.send(ThreadInput::Blob { task, id: blob, content });
             self.parts.server.blob(&id, Box::new(reply));
         }
-        self.ask_for_secrets(task, uid, missing_secrets);
+        self.ask_for_secrets(task, server_uid, missing_secrets);
     }
 
     /// Takes a file of a task; after the last, the devices are checked.
@@ -103,7 +111,7 @@ impl Runner {
             return;
         };
         let spec = &pending.order.spec;
-        let Some(request) = &spec.container else { return self.check_devices(task) };
+        let Some(request) = &spec.container else { return self.make_folder(task) };
         let why = match self.parts.containers.engine.get() {
             Some(Ok(engine)) => {
                 let job = (task, spec.owner.clone());
@@ -125,10 +133,49 @@ impl Runner {
             return;
         }
         match lack {
-            None => self.check_devices(task),
+            None => self.make_folder(task),
             Some(lack) => {
                 self.pending_launches.remove(&task);
                 self.not_started(task, EndCause::NodeLacks(lack));
+            }
+        }
+    }
+
+    /// Makes the working folder of a task if it has one of the agent, then checks its devices.
+    fn make_folder(&mut self, task: TaskId) {
+        let Some(pending) = self.pending_launches.get(&task) else { return };
+        if pending.is_ready() {
+            return self.check_devices(task);
+        }
+        self.parts.folders.make(&pending.order, pending.server_uid);
+    }
+
+    /// Takes the working folder of a task, or why there is none.
+    pub(crate) fn take_folder(&mut self, task: TaskId, built: Result<PathBuf, EndCause>) {
+        let folders = &self.parts.folders;
+        let pending = self.pending_launches.get_mut(&task);
+        let Some(pending) = pending.filter(|it| it.is_complete() && !it.is_ready()) else {
+            // It is for an earlier order, which was stopped.
+            return built.into_iter().for_each(|path| folders.remove(&path));
+        };
+        let published = built.and_then(|built| {
+            let published = folders.publish(&pending.order, pending.server_uid, &built);
+            published.inspect_err(|_| folders.remove(&built))
+        });
+        match published.map(|path| path.into_os_string().into_string()) {
+            Ok(Ok(path)) => {
+                pending.has_folder = true;
+                Arc::make_mut(&mut pending.order.spec).directory = path;
+                self.check_devices(task);
+            }
+            Ok(Err(path)) => {
+                let why = format!("the path {} is not UTF-8", path.display());
+                self.pending_launches.remove(&task);
+                self.not_started(task, EndCause::LaunchFailed { why });
+            }
+            Err(cause) => {
+                self.pending_launches.remove(&task);
+                self.not_started(task, cause);
             }
         }
     }
@@ -155,7 +202,7 @@ impl Runner {
         if let Some(report) = self.lost.remove(&task) {
             self.found(report, TaskLocation::default());
         }
-        if self.pending_launches.get(&task).is_some_and(|it| !it.is_complete()) {
+        if self.pending_launches.get(&task).is_some_and(|it| !it.is_ready()) {
             // The check was for an earlier order, which was stopped.
             return;
         }
@@ -163,6 +210,7 @@ impl Runner {
             (Some(_), Some(why)) => self.not_started(task, EndCause::LaunchFailed { why }),
             (Some(pending), None) if unusable.is_empty() => self.start(&pending),
             (Some(_), None) => {
+                self.parts.folders.discard(task);
                 let devices = unusable;
                 self.pending_inputs.push_back(converge::Input::Refused { task, devices });
             }

@@ -20,6 +20,10 @@ pub(crate) struct PendingLaunch {
     pub secrets: BTreeMap<String, Vec<u8>>,
     /// The values of its array, once they are here.
     pub values: Option<Arc<ArrayValues>>,
+    /// The user of the job, by ID on the server.
+    pub server_uid: u32,
+    /// Whether its working folder is made, if it needs one of the agent.
+    pub has_folder: bool,
 }
 
 impl PendingLaunch {
@@ -41,6 +45,11 @@ impl PendingLaunch {
     pub(crate) fn login(&self) -> Option<(&String, &Vec<u8>)> {
         let container = self.order.spec.container.as_ref()?;
         self.secrets.get_key_value(container.login.as_ref()?)
+    }
+
+    /// Whether its devices may be checked: its files, and its working folder, are here.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.is_complete() && (self.has_folder || self.order.spec.files.is_usual())
     }
 
     pub(crate) fn missing(&self) -> impl Iterator<Item = &BlobId> {

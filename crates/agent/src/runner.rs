@@ -25,11 +25,13 @@ use crate::config::AgentConfig;
 use crate::devices::Devices;
 use crate::done::Done;
 use crate::facts::now;
+use crate::folders::Folders;
 use crate::images::Containers;
 use crate::input::{self, ThreadInput};
 use crate::isolation::Isolation;
 use crate::pending_launch::PendingLaunch;
 use crate::recent::RecentValues;
+use crate::results::ResultSender;
 use crate::shares::Shares;
 use crate::shepherds::{About, Introduced, Shepherds};
 use crate::task_state::{Streams, ToResume, not_started, stopped};
@@ -52,6 +54,7 @@ pub(crate) struct Parts {
     pub sender: input::InputSender,
     pub server: Arc<dyn ServerLink>,
     pub containers: Containers,
+    pub folders: Folders,
     /// Takes messages of the server for as long as the agent runs.
     pub _inbox: Arc<dyn AgentInbox>,
     /// This run of the agent.
@@ -65,6 +68,7 @@ pub(crate) struct Runner {
     pub(crate) shepherds: Shepherds,
     converge: Converge,
     done: Done,
+    results: ResultSender,
     /// Tasks that are not launched yet.
     pub(crate) pending_launches: BTreeMap<TaskId, PendingLaunch>,
     /// Tasks that lost their shepherd and had their containers removed by this agent.
@@ -105,6 +109,7 @@ impl Runner {
     ) -> io::Result<Self> {
         let shepherds = Shepherds::new(Poller::new(&waker)?, &parts.layout, launching)?;
         let (done, over) = Done::open(&parts.layout)?;
+        let results = ResultSender::start(&parts.folders, parts.config.results_max, &over)?;
         let stamp = Stamp { incarnation: parts.incarnation.clone(), sequence: 0 };
         let mut runner = Self {
             parts,
@@ -113,6 +118,7 @@ impl Runner {
             shepherds,
             converge: Converge::new(over),
             done,
+            results,
             pending_launches: BTreeMap::new(),
             removed_containers: BTreeSet::new(),
             lost: BTreeMap::new(),
@@ -182,6 +188,7 @@ impl Runner {
             ThreadInput::Blob { task, id, content } => self.take_blob(task, id, content),
             ThreadInput::Secret { task, name, value } => self.take_secret(task, name, value),
             ThreadInput::Image { task, lack } => self.take_image(task, lack),
+            ThreadInput::Folder { task, built } => self.take_folder(task, built),
             ThreadInput::Checked { task, unusable, refused } => {
                 self.take_check(task, unusable, refused);
             }
@@ -444,6 +451,7 @@ impl Runner {
 
     /// Notes the end of a task that could not be started.
     pub(crate) fn not_started(&mut self, task: TaskId, cause: EndCause) {
+        self.parts.folders.discard(task);
         self.parts.shares.end(task);
         self.parts.site.existing(&claim_name(task)).remove();
         self.pending_inputs.push_back(converge::Input::Ended { task, end: not_started(cause) });
@@ -459,6 +467,7 @@ impl Runner {
             // There is no room for a claim, so no other process can make one either.
             Err(_) => {}
         }
+        self.parts.folders.discard(task);
         self.pending_inputs.push_back(converge::Input::Ended { task, end });
     }
 
@@ -485,6 +494,7 @@ impl Runner {
             }
         }
         fail::fail_point!("agent-forget-moved");
+        self.results.ended(task);
         self.shepherds.say(task, &ToShepherd::Acknowledge);
         fail::fail_point!("agent-forget-told");
     }

@@ -32,6 +32,7 @@ mod elements;
 mod events;
 pub mod evictions;
 pub mod extract;
+mod files;
 mod found;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;

@@ -11,9 +11,10 @@ use crate::audit::Scribe;
 use crate::changes::{Changes, Denials, SlowEnds};
 use crate::{
     actions, attach, audit, authority, budgets, bulk, changes, cluster, cost, device, dump,
-    elements, events, extract, guard, health, history, job_metrics, jobs, life, logs, metrics, mig,
-    node_changes, notify, policy, pools, projects, recovery, reservations, script, secrets,
-    sessions, simulate, submit, subscriptions, tokens, usage, usage_history, users, waste, why,
+    elements, events, extract, files, guard, health, history, job_metrics, jobs, life, logs,
+    metrics, mig, node_changes, notify, policy, pools, projects, recovery, reservations, script,
+    secrets, sessions, simulate, submit, subscriptions, tokens, usage, usage_history, users, waste,
+    why,
 };
 
 /// Every route. The table in [`routes`] has a row for each, and the document an operation.
@@ -41,6 +42,10 @@ fn of_jobs() -> Router<Api> {
         .route("/jobs/{id}/metrics", get(job_metrics::get))
         .route("/jobs/{id}/report", get(history::report))
         .route("/jobs/{id}/logs", get(logs::get))
+        .route("/jobs/{id}/results", get(files::results))
+        .route("/jobs/{id}/results/object", get(files::object))
+        .route("/files/missing", post(files::missing))
+        .route("/files/objects", post(files::store))
         .route("/jobs/{id}/attach", post(attach::attach))
         .route("/jobs/{id}/exec", post(attach::exec))
         .route("/jobs/{id}/forward", post(attach::forward))

@@ -138,6 +138,11 @@ const FIXED: &[Route] = &[
     route("GET", "/api/v1/waste", Role::Everybody),
     route("GET", "/api/v1/forecast", Role::Everybody),
     route("GET", "/api/v1/jobs/{id}/logs", Role::Owner),
+    route("GET", "/api/v1/jobs/{id}/results", Role::Owner),
+    route("GET", "/api/v1/jobs/{id}/results/object", Role::Owner),
+    // The bytes of files have a limit of their own.
+    uncounted(route("POST", "/api/v1/files/missing", Role::Everybody)),
+    uncounted(route("POST", "/api/v1/files/objects", Role::Everybody)),
     route("POST", "/api/v1/jobs/{id}/attach", Role::Owner),
     route("POST", "/api/v1/jobs/{id}/exec", Role::Owner),
     route("POST", "/api/v1/jobs/{id}/forward", Role::Owner),

@@ -230,6 +230,10 @@ pub(crate) fn checked(
     if let Some(name) = checked.secret_names().find(|name| !secrets.has(uid, name)) {
         return Err(Refusal::NoSuchSecret { name: name.to_owned() });
     }
+
+    if let Some(upload) = &job.upload {
+        handle.files().check_upload(asker.caller.owner.uid, upload)?;
+    }
     if job.notify.is_empty() {
         return Ok(checked.told_to(handle.usual_notify()));
     }

@@ -55,6 +55,17 @@ own! {
     NOT_WRITTEN = 218, EXIT_OTHER, "the output can't be written",
         "Standard output or the given file can't be written: the disk is full, or you lack the \
          permission. The server has carried out the request.";
+    FILES_DIFFER = 236, EXIT_CONFLICT, "files exist with another content",
+        "The results of a job would replace files with another content, so gpool download has \
+         written nothing. Fetch them into another folder, or replace the files with --force. Files \
+         with the same content are left as they are.";
+    BAD_FOLDER = 237, EXIT_USAGE, "the folder can't be uploaded",
+        "A file of the folder of --upload can't be read, has a name that is not UTF-8, or changed \
+         meanwhile. Paths in a file .gpoolignore, with the syntax of .gitignore, are left out.";
+    FOLDER_TOO_LARGE = 238, EXIT_USAGE, "the folder is too large to upload",
+        "The files of the folder of --upload have more bytes than the server takes for one job. \
+         Leave out data, caches and environments in a file .gpoolignore, with the syntax of \
+         .gitignore. upload_max in gpool.toml of the server sets the limit (default: 1G).";
     NOT_STARTED = 220, EXIT_OTHER, "the server did not start",
         "gpool up started a server in the background, and it ended before it answered. The message \
          shows the end of its log; the whole log is STATE/server.log. gpool up --foreground shows \

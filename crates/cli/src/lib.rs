@@ -39,6 +39,7 @@ pub mod session;
 pub mod software;
 pub mod store_file;
 pub mod terminal;
+pub mod upload;
 pub mod usage;
 pub mod watch;
 pub mod working;

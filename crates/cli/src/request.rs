@@ -20,7 +20,7 @@ use crate::resolve;
 use crate::script::{self, Script, in_path};
 use crate::session::Session;
 use crate::software::{self, env_file};
-use crate::{array_files, caller, errors, flags};
+use crate::{array_files, caller, errors, flags, upload};
 
 mod brought;
 pub mod mail;
@@ -235,6 +235,9 @@ impl Request {
         }
         if self.is_lenient {
             brought::drop_refused_fields(self, client)?;
+        }
+        if let Some(folder) = self.job.upload.take() {
+            self.job.upload = Some(upload::send(Path::new(&folder), client, session)?);
         }
         self.warnings.extend(mail::not_sent(&self.job.notify, client));
         Ok(())

@@ -1,5 +1,6 @@
 //! The requests of an agent to its server over the network.
 
+use gpool_wire::files::StoredObjects;
 use gpool_wire::join::{AGENT_ROUTES, AGENT_UPGRADE, CertificateRequest, IssuedCertificate};
 
 use crate::call::{Call, Client, escaped};
@@ -58,6 +59,23 @@ impl Client {
     /// See [`Error`].
     pub fn agent_answer(&self, frame: &[u8]) -> Result<(), Error> {
         self.tell(&Call::post(&format!("{AGENT_ROUTES}/answers")).bytes(frame))
+    }
+
+    /// Sends a part of the results of a task, as `missing`, `objects` or `complete`; returns names
+    /// of objects.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn agent_results(
+        &self,
+        (task, owner): (&str, u32),
+        part: &str,
+        body: &[u8],
+    ) -> Result<Vec<String>, Error> {
+        let task = escaped(task);
+        let path = format!("{AGENT_ROUTES}/results/{part}?task={task}&owner={owner}");
+        let answer: StoredObjects = self.ask(&Call::post(&path).bytes(body))?;
+        Ok(answer.stored)
     }
 
     /// Returns the content of a blob.

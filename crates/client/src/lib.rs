@@ -14,6 +14,7 @@ mod cluster;
 pub mod contexts;
 mod error;
 mod events;
+mod files;
 mod jobs;
 pub mod life;
 mod logs;

@@ -120,6 +120,18 @@ pub struct Config {
     /// Most bytes of environments and scripts stored for the jobs of one user: `1G`.
     #[serde(default, deserialize_with = "size")]
     pub user_environment_max: Option<Bytes>,
+    /// Most bytes of one working folder of `--upload`: `1G`.
+    #[serde(default, deserialize_with = "size")]
+    pub upload_max: Option<Bytes>,
+    /// Most bytes of working folders and results stored for one user: `20G`.
+    #[serde(default, deserialize_with = "size")]
+    pub user_files_max: Option<Bytes>,
+    /// Most bytes of the results of one task: `1G`.
+    #[serde(default, deserialize_with = "size")]
+    pub results_max: Option<Bytes>,
+    /// Most bytes of files that the node keeps for the next working folders: `10G`.
+    #[serde(default, deserialize_with = "size")]
+    pub file_cache_max: Option<Bytes>,
     /// Most tasks that run on the node at the same time.
     pub node_tasks_max: Option<NonZeroU32>,
     /// Slots of these that are reserved for jobs with GPUs.

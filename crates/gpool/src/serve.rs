@@ -58,6 +58,10 @@ pub struct NodeSettings {
     pub job_files: Option<PathBuf>,
     /// The name or IP address of this machine for other machines.
     pub address: Option<String>,
+    /// Most bytes of the results of a task.
+    pub results_max: Option<Bytes>,
+    /// Most bytes of files for the next working folders.
+    pub file_cache_max: Option<Bytes>,
     /// Which accounts run the jobs of a server on another machine.
     pub users: UserRule,
 }
@@ -79,6 +83,8 @@ impl NodeSettings {
             loan_deadline: config.loan_deadline,
             job_files: config.hpc_job_mapping_dir.clone(),
             address: config.address.clone(),
+            results_max: config.results_max,
+            file_cache_max: config.file_cache_max,
             users: config.users.as_ref().map(UsersSetting::rule).unwrap_or_default(),
         }
     }
@@ -91,6 +97,8 @@ impl NodeSettings {
         agent.address = self.address.clone().unwrap_or_default();
         agent.pids_max = self.job_processes_max;
         agent.output_limit = self.job_output_max.unwrap_or(agent.output_limit);
+        agent.results_max = self.results_max.unwrap_or(agent.results_max);
+        agent.file_cache_max = self.file_cache_max.unwrap_or(agent.file_cache_max);
         agent.stop_on_cut = self.stop_on_cut.unwrap_or(agent.stop_on_cut);
         agent.tasks_max = self.tasks_max.unwrap_or(agent.tasks_max);
         agent.container_engine = self.container_engine.clone();

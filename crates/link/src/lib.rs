@@ -14,7 +14,7 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::Weak;
 
-use gpool_model::id::JobId;
+use gpool_model::id::{JobId, TaskId};
 use gpool_model::job::BlobId;
 use gpool_protocol::{QuestionId, ToAgent, ToServer};
 
@@ -54,6 +54,14 @@ pub trait ServerInbox: Send + Sync {
     /// [`io::ErrorKind::NotFound`] with the reason if no job can have it now, or the file can't be
     /// read.
     fn secret(&self, query: &SecretQuery) -> io::Result<Vec<u8>>;
+
+    /// Takes a part of the results of a task of a user, by ID on the server, and returns names of
+    /// objects. It may write files.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidData`] if the part can't be right, [`io::ErrorKind::NotFound`] if
+    /// there is no such task, or the file can't be written.
+    fn results(&self, task: TaskId, owner: u32, part: &ResultPart) -> io::Result<Vec<String>>;
 }
 
 /// A secret of the user of a job.
@@ -65,6 +73,21 @@ pub struct SecretQuery {
     pub uid: u32,
     /// The name of the secret.
     pub name: String,
+}
+
+/// A part of the results of a task. The whole is complete with the last part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ResultPart {
+    /// Names of objects; the answer has those that the server lacks.
+    Missing(Vec<String>),
+    /// Objects; the answer has their names.
+    Objects(Vec<u8>),
+    /// All objects are there: the name of the list of files. The answer has those that are missing
+    /// after all.
+    Complete {
+        /// Its name.
+        manifest: String,
+    },
 }
 
 /// The agent, as a link calls it. Called from threads of the link or of the server, so it does not
@@ -92,6 +115,13 @@ pub trait ServerLink: Send + Sync {
 
     /// Calls `reply` with the value of a secret, as [`ServerLink::blob`].
     fn secret(&self, query: &SecretQuery, reply: BlobReply);
+
+    /// Sends a part of the results of a task of a user, by ID on the server; returns the answer.
+    /// Waits for the server, so call it on a thread of its own.
+    ///
+    /// # Errors
+    /// As for [`ServerInbox::results`], or the server can't be reached: another try may help.
+    fn results(&self, task: TaskId, owner: u32, part: &ResultPart) -> io::Result<Vec<String>>;
 }
 
 /// Takes the content of a blob or secret, or the server's answer why there is none:

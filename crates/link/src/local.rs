@@ -1,12 +1,16 @@
 //! The link to an agent in the server's process: each end calls the other one directly, with
 //! messages that were frames in between.
 
+use std::io;
 use std::sync::{Arc, OnceLock, Weak};
 
+use gpool_model::id::TaskId;
 use gpool_model::job::BlobId;
 use gpool_protocol::{Decoder, FrameError, Message, QuestionId, ToAgent, ToServer, encode};
 
-use crate::{AgentInbox, AgentLink, BlobReply, Connection, SecretQuery, ServerInbox, ServerLink};
+use crate::{
+    AgentInbox, AgentLink, BlobReply, Connection, ResultPart, SecretQuery, ServerInbox, ServerLink,
+};
 
 /// Returns both ends of a new link.
 #[must_use]
@@ -57,6 +61,10 @@ impl ServerLink for AgentEnd {
 
     fn secret(&self, query: &SecretQuery, reply: BlobReply) {
         reply(self.server.secret(query));
+    }
+
+    fn results(&self, task: TaskId, owner: u32, part: &ResultPart) -> io::Result<Vec<String>> {
+        self.server.results(task, owner, part)
     }
 }
 

@@ -13,11 +13,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gpool_model::id::JobId;
+use gpool_model::id::{JobId, TaskId};
 use gpool_model::job::BlobId;
 use gpool_protocol::{Decoder, FrameError, QuestionId, ToAgent, ToServer, encode};
 
-use crate::{AgentInbox, BlobReply, Connection, SecretQuery, ServerLink};
+use crate::{AgentInbox, BlobReply, Connection, ResultPart, SecretQuery, ServerLink};
 
 /// The most frames that wait to be sent. If there are more, the connection is closed: late reports
 /// are useless.
@@ -68,6 +68,12 @@ pub trait Dial: Send + Sync {
     /// # Errors
     /// As for [`Dial::blob`], with the reason if there is none.
     fn secret(&self, job: JobId, name: &str) -> io::Result<Vec<u8>>;
+
+    /// Sends a part of the results of a task.
+    ///
+    /// # Errors
+    /// As for [`ServerLink::results`].
+    fn results(&self, task: TaskId, owner: u32, part: &ResultPart) -> io::Result<Vec<String>>;
 }
 
 /// Returns the agent's end of a new link. It connects once the agent listens.
@@ -144,6 +150,10 @@ impl ServerLink for RemoteLink {
     fn secret(&self, query: &SecretQuery, reply: BlobReply) {
         let (job, name) = (query.job, query.name.clone());
         self.fetch_apart(reply, move |dial| dial.secret(job, &name));
+    }
+
+    fn results(&self, task: TaskId, owner: u32, part: &ResultPart) -> io::Result<Vec<String>> {
+        self.0.dial.results(task, owner, part)
     }
 }
 

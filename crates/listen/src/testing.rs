@@ -37,6 +37,7 @@ use gpool_server::agents::{AgentConnection, AgentPeer, Agents, LaunchFiles};
 use gpool_server::core::Core;
 use gpool_server::evictions::Evictions;
 use gpool_server::feed::Feed;
+use gpool_server::files::FileStore;
 use gpool_server::handle::{
     CoreHandle, ServerInfo, Settings, Shared, StartFindings, StopRequest, Storage,
 };
@@ -108,6 +109,7 @@ impl Server {
         let (store, loaded) = Store::open(&state_dir, &StoreOptions::default())?;
         let (presence, room) = (store.presence(), store.room());
         let blobs = Arc::new(store.blobs()?);
+        let folders = Arc::new(FileStore::open(&state_dir, &limits)?);
         let (inputs, inbox) = mpsc::channel();
         let lives = Lives::new(&telemetry)?;
         let committer = Committer::spawn(store, lives.before(pass_commits(inputs.clone())))?;
@@ -115,7 +117,8 @@ impl Server {
         let node = NodeName::new(NODE);
         let identities = identities(folder)?;
         let secrets = identities.secrets.clone();
-        let launch_files = LaunchFiles { blobs: Arc::clone(&blobs), secrets };
+        let launch_files =
+            LaunchFiles { blobs: Arc::clone(&blobs), secrets, folders: folders.clone() };
         let peer = AgentPeer::new(node.clone(), None, inputs.clone(), launch_files);
         let (agents, agent) = (Agents::default(), peer.accept());
         agents.add(peer);
@@ -145,7 +148,7 @@ impl Server {
             notices: broadcast::Sender::new(4096),
             evictions: Evictions::default(),
             feed: Arc::new(Feed::new(now())),
-            storage: Storage { blobs, presence, room },
+            storage: Storage { blobs, files: folders, presence, room },
             agents,
             recovery: StartFindings::default(),
             listeners: Arc::default(),

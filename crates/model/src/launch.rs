@@ -106,6 +106,8 @@ pub enum Lack {
     Engine(String),
     /// It can't get the image of the job's container; the sentence says why.
     Image(String),
+    /// Its disk has no space for the files of the job; the sentence says how much is missing.
+    Space(String),
     /// It does not have this image yet, and pulls it.
     Pull(String),
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use gpool_control::lease::{LeaseWatch, Reachability};
 use gpool_identity::secrets::{ReadError, Secrets};
-use gpool_link::{AgentLink, Connection, SecretQuery, ServerInbox};
+use gpool_link::{AgentLink, Connection, ResultPart, SecretQuery, ServerInbox};
 use gpool_model::agent::{LiveUsage, Order};
 use gpool_model::device::{DeviceSample, Lending};
 use gpool_model::job::BlobId;
@@ -27,6 +27,7 @@ use gpool_wire::Time;
 use tokio::sync::oneshot;
 
 use crate::agent_view::{AgentView, ProcessReadings, RELEASE, refusal};
+use crate::files::{FileStore, object_name};
 use crate::input::CoreMessage;
 use gpool_sys::clock::{boot_ms, unix_ms};
 
@@ -93,11 +94,13 @@ pub struct AgentPeer {
     refusal: Mutex<Option<String>>,
 }
 
-/// What agents read of the server to launch jobs.
+/// The files of the server that agents use to launch jobs, and to send their results.
 #[derive(Clone)]
 pub struct LaunchFiles {
     pub blobs: Arc<Blobs>,
     pub secrets: Arc<Secrets>,
+    /// The working folders and results of jobs.
+    pub folders: Arc<FileStore>,
 }
 
 /// The newest connection of an agent.
@@ -461,14 +464,26 @@ impl ServerInbox for AgentConnection {
     fn secret(&self, query: &SecretQuery) -> io::Result<Vec<u8>> {
         self.peer.read_secret(query.uid, &query.name)
     }
+
+    fn results(&self, task: TaskId, owner: u32, part: &ResultPart) -> io::Result<Vec<String>> {
+        self.peer.files.folders.take(task, owner, part)
+    }
 }
 
 impl AgentPeer {
-    /// Returns the content of a blob.
+    /// The working folders and results of jobs.
+    pub fn folders(&self) -> &FileStore {
+        &self.files.folders
+    }
+
+    /// Returns the content of a blob, or of an object of a working folder.
     ///
     /// # Errors
     /// As for [`ServerInbox::blob`].
     pub fn read_blob(&self, id: &BlobId) -> io::Result<Vec<u8>> {
+        if let Some((uid, object)) = object_name(&id.0) {
+            return self.files.folders.read(uid, &object);
+        }
         let id = id.0.parse().map_err(io::Error::other)?;
         let blobs = &self.files.blobs;
         blobs.get(&id).map_err(|error| match error {

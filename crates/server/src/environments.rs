@@ -39,7 +39,7 @@ pub fn kept_until(phase: &Phase, keep: Millis) -> Option<Timestamp> {
 
 /// Whether all files of a job are there.
 pub fn are_there(handle: &CoreHandle, spec: &JobSpec) -> bool {
-    blobs_of(spec).all(|blob| handle.blobs().has(&blob))
+    blobs_of(spec).all(|blob| handle.blobs().has(&blob)) && handle.files().has_upload(spec)
 }
 
 /// Looks after the files for as long as the server runs.

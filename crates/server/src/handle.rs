@@ -21,6 +21,7 @@ use crate::agents::{AgentPeer, Agents, LaunchFiles};
 use crate::evictions::Evictions;
 use crate::fault::internal;
 use crate::feed::Feed;
+use crate::files::FileStore;
 use crate::input::CoreMessage;
 pub use crate::input::StopRequest;
 use crate::limits::Limits;
@@ -84,9 +85,13 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// What agents read of this server to launch jobs.
+    /// The files that agents use of this server.
     pub(crate) fn launch_files(&self) -> LaunchFiles {
-        LaunchFiles { blobs: self.storage.blobs.clone(), secrets: self.identities.secrets.clone() }
+        LaunchFiles {
+            blobs: self.storage.blobs.clone(),
+            secrets: self.identities.secrets.clone(),
+            folders: self.storage.files.clone(),
+        }
     }
 }
 
@@ -107,6 +112,8 @@ pub struct Settings {
 /// The state folder.
 pub struct Storage {
     pub blobs: Arc<Blobs>,
+    /// Working folders and results.
+    pub files: Arc<FileStore>,
     /// Whether the open files are still the store's files.
     pub presence: StoreFiles,
     /// The free space of the folder.
@@ -275,6 +282,12 @@ impl CoreHandle {
     #[must_use]
     pub fn blobs(&self) -> &Blobs {
         &self.shared.storage.blobs
+    }
+
+    /// Working folders and results of jobs.
+    #[must_use]
+    pub fn files(&self) -> &FileStore {
+        &self.shared.storage.files
     }
 
     /// Returns the last sample of each device.

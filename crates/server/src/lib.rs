@@ -21,6 +21,7 @@ pub mod environments;
 pub mod evictions;
 pub mod fault;
 pub mod feed;
+pub mod files;
 pub mod forecast;
 pub mod handle;
 pub mod input;
@@ -41,6 +42,7 @@ pub mod run;
 pub mod settle;
 pub mod still;
 pub mod subscriptions;
+pub mod unused_files;
 pub mod view;
 
 /// Files and folders of the state folder that belong into backups with the store: tokens and rules,

@@ -14,6 +14,10 @@ pub struct Limits {
     pub jobs: u64,
     /// Environments, scripts and array values that are stored for jobs.
     pub stored: Bytes,
+    /// The files of one working folder, or of the results of one task.
+    pub upload: Bytes,
+    /// Working folders and results that are stored.
+    pub files: Bytes,
     /// Bytes that changes may store in an hour, beside those at once.
     pub changes: Bytes,
     /// Dependencies that those name together, met or not.
@@ -31,6 +35,8 @@ impl Default for Limits {
             jobs: 1_000_000,
             // 250,000 different small ones.
             stored: Bytes::from_gib(1),
+            upload: Bytes::from_gib(1),
+            files: Bytes::from_gib(20),
             // With those at once, 100 MB in any hour.
             changes: Bytes::from_mib(32),
             dependencies: 100_000,

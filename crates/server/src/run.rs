@@ -26,6 +26,7 @@ use crate::core::Core;
 use crate::evictions::Evictions;
 use crate::fault::refused;
 use crate::feed::Feed;
+use crate::files::FileStore;
 use crate::handle::{
     CoreHandle, ServerInfo, Settings, Shared, StartFindings, StopRequest, Storage, server_itself,
 };
@@ -163,6 +164,7 @@ fn share(
         feed: Arc::new(Feed::new(now())),
         storage: Storage {
             blobs: Arc::new(store.blobs()?),
+            files: Arc::new(FileStore::open(&config.state_dir, &config.limits)?),
             presence: store.presence(),
             room: store.room(),
         },
@@ -306,6 +308,7 @@ async fn serve(
     let forecasts = tokio::spawn(forecast::keep(handle.clone()));
     let removal = tokio::spawn(crate::output::remove_old(handle.clone()));
     let files = tokio::spawn(crate::environments::look_after(handle.clone()));
+    let folders = tokio::spawn(crate::unused_files::look_after(handle.clone()));
     let instances = tokio::spawn(crate::mig_auto::keep(handle.clone()));
     let usage = tokio::spawn(crate::recorder::keep(handle.clone()));
     let budgets = tokio::spawn(crate::subscriptions::keep(handle.clone()));
@@ -322,6 +325,7 @@ async fn serve(
     forecasts.abort();
     removal.abort();
     files.abort();
+    folders.abort();
     instances.abort();
     usage.abort();
     budgets.abort();

@@ -143,6 +143,9 @@ fn ours(order: &TaskOrder, surroundings: &Surroundings<'_>) -> Vec<(&'static str
     }
     ours.extend(of_array(order));
     ours.extend(of_limits(order, surroundings));
+    if !spec.files.is_usual() {
+        ours.push(("GPOOL_WORK_DIR", spec.directory.clone().into()));
+    }
     if let Some(trace) = surroundings.trace {
         ours.push(("TRACEPARENT", trace.into()));
     }

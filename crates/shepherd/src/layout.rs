@@ -84,6 +84,30 @@ impl Layout {
         job.join(format!("{}.{}", task.attempt, file_name("claim", task)))
     }
 
+    /// The working folders that the agent makes for tasks, with a record beside each.
+    #[must_use]
+    pub fn work(&self) -> PathBuf {
+        self.state.join("work")
+    }
+
+    /// The working folder of a task. Its name has no characters with a meaning elsewhere.
+    #[must_use]
+    pub fn work_folder(&self, task: TaskId) -> PathBuf {
+        self.work().join(format!("{}-{}-{}", task.job, task.attempt, task.rank))
+    }
+
+    /// The record of a working folder.
+    #[must_use]
+    pub fn work_record(&self, task: TaskId) -> PathBuf {
+        self.work().join(format!("{}-{}-{}.json", task.job, task.attempt, task.rank))
+    }
+
+    /// The files of working folders that this node has already.
+    #[must_use]
+    pub fn file_cache(&self) -> PathBuf {
+        self.state.join("file-cache")
+    }
+
     /// The memory ledgers of running tasks: a folder for each.
     #[must_use]
     pub fn ledgers(&self) -> PathBuf {

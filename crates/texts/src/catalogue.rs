@@ -251,6 +251,12 @@ catalogue! {
     TOO_MANY_SECRETS = 524, EXIT_CONFLICT, 409, "you have too many secrets",
         "Each user can have 100 secrets. `gpool secret list` lists yours; `gpool secret remove \
          NAME` removes one.";
+    FILES_FULL = 525, EXIT_CONFLICT, 429, "you have too many files stored",
+        "The server stores the folders of --upload and the results of --download, and limits their \
+         bytes per user, so that the disk has room for others. It removes folders some time after \
+         the last job that has them (keep_environment), and results with the output of their job \
+         (keep_output). Leave files out in .gpoolignore, or wait. user_files_max in gpool.toml \
+         sets the limit.";
     NOT_SIGNED_IN = 531, EXIT_NOT_PERMITTED, 401, "sign in first",
         "Over the network each request needs a token that is valid: it was not revoked, has not \
          expired, and its user still exists. `gpool token create` on the machine of the server \
@@ -293,6 +299,11 @@ catalogue! {
     NO_SUCH_NETWORK_USER = 608, EXIT_NO_SUCH, 404, "there is no such network user",
         "No network user with that name has signed in or has a system user. `gpool user map` lists \
          all of them.";
+    NO_RESULTS = 609, EXIT_NO_SUCH, 404, "the job has no results",
+        "Results are the files of a job's folder that match its --download paths. The node sends \
+         them when the job has ended, and the server keeps them as long as output (keep_output). A \
+         job without --download, or that never started, has none. `gpool show ID` shows the paths \
+         and the state.";
     NO_SUCH_SECRET = 610, EXIT_NO_SUCH, 404, "there is no such secret",
         "The user of the job has no secret with that name on this server. Each user has secrets of \
          their own. `gpool secret list` lists yours; `gpool secret set NAME` stores one.";

@@ -49,7 +49,11 @@ pub fn cause_words(cause: &EndCause) -> String {
             format!("{path} did not exist when it was about to start")
         }
         EndCause::NodeLacks(
-            Lack::Account(why) | Lack::Engine(why) | Lack::Image(why) | Lack::Secret(why),
+            Lack::Account(why)
+            | Lack::Engine(why)
+            | Lack::Image(why)
+            | Lack::Secret(why)
+            | Lack::Space(why),
         ) => format!("it could not be started: {why}"),
         EndCause::NodeLacks(Lack::Pull(image)) => format!("its node had to pull {image} first"),
         EndCause::DependencyFailed { job } => dependency(job),

@@ -69,6 +69,22 @@ pub const KEYS: &[ConfigKey] = &[
         "\"drop\"",
         "If output reaches its maximum, or the disk is nearly full: drop output, or stop the job.",
     ),
+    usual("upload_max", "\"1G\"", "Maximum size of the folder of one job (--upload)."),
+    usual(
+        "user_files_max",
+        "\"20G\"",
+        "Maximum size of folders and results (--upload, --download) stored for one user.",
+    ),
+    usual(
+        "results_max",
+        "\"1G\"",
+        "Maximum size of the results of one task (--download); other files are left out.",
+    ),
+    usual(
+        "file_cache_max",
+        "\"10G\"",
+        "Maximum size of files of --upload that this node keeps for the next jobs.",
+    ),
     usual(
         "keep_output",
         "\"forever\"",

@@ -15,6 +15,7 @@ pub mod console;
 pub mod context;
 pub mod cost;
 pub mod digest;
+pub mod download;
 pub mod drain;
 pub mod edit;
 pub mod edit_text;

@@ -30,6 +30,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::attach::{self, KeysFlag};
+use super::download;
 use crate::console::{DetachKeys, Leaving, Stayed};
 use crate::outcome::exit_of_job;
 use crate::render::job::headline;
@@ -222,6 +223,7 @@ impl Attached<'_> {
                 && let Some(exit) = exit_of_job(&self.job)
             {
                 self.say_end();
+                self.fetch_results();
                 return Ok(Some(ended_by.map_or(exit, exit_of_signal)));
             }
             let left = interrupted.map(|at| TWICE_WITHIN.saturating_sub(at.elapsed()));
@@ -300,6 +302,19 @@ impl Attached<'_> {
             self.session.screen.note(&why);
         }
         self.job = job;
+    }
+
+    /// Fetches the results of a job that asks for some. The exit code stays that of the job.
+    fn fetch_results(&self) {
+        let has_run = self.job.run.started_at.is_some();
+        if self.job.request.download.is_empty() || !has_run {
+            return;
+        }
+        if let Err(failure) = download::after_run(&self.client, &self.job.id, self.session) {
+            let id = &self.job.id;
+            self.session.screen.warn(&format!("the results of job {id} were not fetched"));
+            self.session.screen.fail(&failure);
+        }
     }
 
     /// Prints the cause of the end if the exit code does not show it.

@@ -86,6 +86,14 @@ pub struct JobCreate {
     /// Names of secrets that the job finds as files in the directory `$GPOOL_SECRETS`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<String>,
+    /// Working folder: the name of a manifest that the caller has sent, as `gpool submit --upload
+    /// DIR` does. The job runs in a copy of the folder on its node instead of `directory`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upload: Option<String>,
+    /// Results to keep: files, folders or globs, relative to the working folder. The job runs in a
+    /// folder of its own on its node, which is empty without `upload`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub download: Vec<String>,
     /// CPU cores: `4`, `"0.5"`. Default: none reserved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<Quantity>,

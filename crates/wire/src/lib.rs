@@ -39,6 +39,7 @@ pub mod eta;
 pub mod event;
 pub mod exits;
 pub mod field;
+pub mod files;
 pub mod frame;
 pub mod gang;
 pub mod gpu;

@@ -45,6 +45,7 @@ fn of_nodes(reason: &Reason) -> Option<String> {
             | Lack::Account(what)
             | Lack::Engine(what)
             | Lack::Image(what)
+            | Lack::Space(what)
             | Lack::Pull(what) => format!("{node}: {what}"),
         },
         Reason::NoEngine => String::new(),

@@ -185,6 +185,7 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
         "/projects/{name}/subscription",
         r#"{"notify": ["budget,digest@mailto:pi@example.org"]}"#,
     ),
+    ("POST", "/files/missing", r#"{"objects": []}"#),
     ("PATCH", "/users/{name}/subscription", r#"{"notify": ["digest@https://example.org/hook"]}"#),
 ];
 

@@ -9,10 +9,10 @@ use gpool_wire::API_PREFIX;
 use utoipa::OpenApi;
 
 use super::{
-    attach, audit, authority, budgets, bulk, cluster, cost, device, dump, elements, events, health,
-    history, job_metrics, jobs, life, logs, metrics, mig, node_changes, notify, policy, pools,
-    projects, recovery, reservations, script, secrets, sessions, simulate, submit, subscriptions,
-    tokens, usage, usage_history, users, waste, why,
+    attach, audit, authority, budgets, bulk, cluster, cost, device, dump, elements, events, files,
+    health, history, job_metrics, jobs, life, logs, metrics, mig, node_changes, notify, policy,
+    pools, projects, recovery, reservations, script, secrets, sessions, simulate, submit,
+    subscriptions, tokens, usage, usage_history, users, waste, why,
 };
 
 #[derive(OpenApi)]
@@ -47,6 +47,10 @@ struct Whole;
     history::totals,
     history::forecast,
     logs::get,
+    files::missing,
+    files::store,
+    files::results,
+    files::object,
     attach::attach,
     attach::exec,
     attach::forward,

@@ -5,9 +5,9 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use gpool_client::{Client, Error, JobStream};
-use gpool_link::Connection;
 use gpool_link::remote::Dial;
-use gpool_model::JobId;
+use gpool_link::{Connection, ResultPart};
+use gpool_model::id::{JobId, TaskId};
 use gpool_model::job::BlobId;
 use gpool_protocol::QuestionId;
 use gpool_wire::Problem;
@@ -80,5 +80,23 @@ impl Dial for ServerDial {
     fn secret(&self, job: JobId, name: &str) -> io::Result<Vec<u8>> {
         let value = self.client().agent_secret(&job.to_string(), name);
         value.map_err(|error| self.no_file(error))
+    }
+
+    fn results(&self, task: TaskId, owner: u32, part: &ResultPart) -> io::Result<Vec<String>> {
+        let (name, body) = match part {
+            ResultPart::Missing(names) => ("missing", names.join("\n").into_bytes()),
+            ResultPart::Objects(bundle) => ("objects", bundle.clone()),
+            ResultPart::Complete { manifest } => ("complete", manifest.clone().into_bytes()),
+        };
+        let sent = self.client().agent_results((&task.to_string(), owner), name, &body);
+        sent.map_err(|error| match error {
+            Error::Problem(problem) if problem.status == 404 => {
+                io::Error::new(ErrorKind::NotFound, problem.detail)
+            }
+            Error::Problem(problem) if problem.status == 400 => {
+                io::Error::new(ErrorKind::InvalidData, problem.detail)
+            }
+            error => self.failed(error),
+        })
     }
 }

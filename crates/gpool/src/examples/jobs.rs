@@ -282,4 +282,11 @@ pub(super) const JOBS: &Table = &[
             ("gpool report all --since 7d", "Your jobs of the last week"),
         ],
     ),
+    (
+        "download",
+        &[
+            ("gpool download 1842", "Fetch the results into this folder"),
+            ("gpool download 1842 results --force", "Into another folder, replacing older files"),
+        ],
+    ),
 ];

@@ -31,10 +31,10 @@ use gpool_cli::usage as misuse;
 use gpool_compat::import;
 use gpool_model::JobVerb;
 use gpool_verbs::{
-    attach, audit, budget, ca, context, cost, digest, drain, edit, events, exec, extend, forward,
-    gpus, install_shims, login, mig, nodes, note, notify, on_jobs, open, policy, pool, prio,
-    project, quota, release, report, requeue, reserve, retry, run, secret, sessions, shell, shim,
-    show, signal, simulate, status, submit, token, usage, user, wait, waste, why, yields,
+    attach, audit, budget, ca, context, cost, digest, download, drain, edit, events, exec, extend,
+    forward, gpus, install_shims, login, mig, nodes, note, notify, on_jobs, open, policy, pool,
+    prio, project, quota, release, report, requeue, reserve, retry, run, secret, sessions, shell,
+    shim, show, signal, simulate, status, submit, token, usage, user, wait, waste, why, yields,
 };
 
 use crate::cli::{CommandLine, HelpSection, Verb};
@@ -157,6 +157,8 @@ pub static VERBS: &[Verb] = verbs! {
         |args, line| waste::run(&args, line.session);
     Show "report": report::ReportArgs, "Compare the usage of jobs with their request",
         |args, line| report::run(&args, line.session);
+    Show "download": download::DownloadArgs, "Fetch the results of a job that has ended",
+        |args, line| download::run(&args, line.session);
     Control "hold": OnJobsArgs, "Hold waiting jobs until they are released",
         |args, line| on_jobs::run(JobVerb::Hold, &args, line.session);
     Control "release": release::ReleaseArgs, "Release held jobs",

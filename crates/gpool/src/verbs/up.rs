@@ -162,6 +162,8 @@ impl UpArgs {
             changes: config.user_changes_per_hour.unwrap_or(usual.changes),
             jobs: config.user_jobs_max.unwrap_or(usual.jobs),
             stored: config.user_environment_max.unwrap_or(usual.stored),
+            upload: config.upload_max.unwrap_or(usual.upload),
+            files: config.user_files_max.unwrap_or(usual.files),
             dependencies: config.user_dependencies_max.unwrap_or(usual.dependencies),
             job_dependencies: config.job_dependencies_max.unwrap_or(usual.job_dependencies),
         };

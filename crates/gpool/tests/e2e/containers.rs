@@ -308,3 +308,16 @@ fn without_an_engine_an_image_is_refused() {
     let id = cluster.gpool(words).ok().trim().to_owned();
     assert!(cluster.why(&id).contains("container"), "{}", cluster.why(&id));
 }
+
+#[test]
+fn an_uploaded_folder_is_the_working_directory_in_the_container() {
+    let Some(lab) = Lab::new("none") else { return };
+    let project = lab.cluster.work().join("project");
+    std::fs::create_dir_all(&project).unwrap();
+    std::fs::write(project.join("in"), "41\n").unwrap();
+    let line = "test \"$(pwd)\" = \"$GPOOL_WORK_DIR\" && cat in && cat in > out";
+    let flags = ["run", "--image", "tools:1", "--upload", "project", "--download", "out"];
+    let ran = lab.cluster.gpool(flags.into_iter().chain(["--", "sh", "-c", line]));
+    assert_eq!((ran.code, ran.out.as_str()), (0, "41\n"), "{ran:?}");
+    assert_eq!(std::fs::read_to_string(lab.cluster.work().join("out")).unwrap(), "41\n");
+}

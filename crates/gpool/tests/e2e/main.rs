@@ -37,6 +37,7 @@ mod environments;
 mod examples;
 mod exits;
 mod faults;
+mod files;
 mod flood;
 mod forecast;
 mod gangs;

@@ -38,6 +38,10 @@ fn the_documented_defaults_are_the_real_ones() {
     let agent = agent.expect("this program is there");
     assert_eq!(config.job_output_max, Some(agent.output_limit));
     assert_eq!(config.keep_output, None);
+    assert_eq!(config.upload_max, Some(limits.upload));
+    assert_eq!(config.user_files_max, Some(limits.files));
+    assert_eq!(config.results_max, Some(agent.results_max));
+    assert_eq!(config.file_cache_max, Some(agent.file_cache_max));
     assert_eq!(config.keep_environment, Some(gpool_server::ENVIRONMENT_KEPT_USUALLY));
     assert_eq!(config.node_lease, Some(gpool_server::NODE_LEASE_USUALLY));
     assert_eq!(config.user_environment_max, Some(limits.stored));

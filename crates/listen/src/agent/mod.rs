@@ -2,6 +2,7 @@
 //! by its certificate, and reaches nothing but its own node.
 
 pub mod messages;
+mod stored;
 
 use std::net::IpAddr;
 use std::os::unix::net::UnixStream as StdUnixStream;
@@ -18,13 +19,12 @@ use base64::prelude::BASE64_STANDARD;
 use gpool_api::asker::{Asks, Identify, Peer};
 use gpool_api::connection::Connection as HttpConnection;
 use gpool_api::connections::{Connections, Seated};
-use gpool_api::extract::{ApiError, job_id, pairs};
+use gpool_api::extract::{ApiError, pairs};
 use gpool_api::way::{Origin, Way};
 use gpool_identity::audit::AuditKind;
 use gpool_identity::pool::RequestSource;
 use gpool_identity::tls::Tls;
 use gpool_link::Connection;
-use gpool_model::job::{BlobId, JobSpec};
 use gpool_model::{NodeName, Refusal};
 use gpool_protocol::{Decoder, QuestionId, ToServer};
 use gpool_server::agents::AgentPeer;
@@ -96,6 +96,10 @@ impl AgentRoutes {
                 .map_err(Into::into),
             (&Method::GET, ["blobs", blob]) => self.blob(caller, blob).await,
             (&Method::GET, ["secrets", job, name]) => self.secret(caller, job, name).await,
+            (&Method::POST, ["results", part]) => {
+                let part = (*part).to_owned();
+                self.results(request, caller, &part).await
+            }
             _ => Err(no_such_route().into()),
         };
         answer.unwrap_or_else(|error| error.into_response())
@@ -328,58 +332,6 @@ impl AgentRoutes {
             drop(seat);
         });
         Ok(switching())
-    }
-
-    /// Answers with a blob of a job that has a place on the agent's node.
-    async fn blob(&self, caller: &AgentCaller, blob: &str) -> Result<Response<Body>, ApiError> {
-        let peer = self.agent(caller)?;
-        let (node, id) = (peer.node().clone(), BlobId(blob.into()));
-        let wanted = id.clone();
-        let is_needed = move |view: &gpool_server::View<'_>| {
-            let uses = |spec: &JobSpec| spec.blobs().any(|blob| *blob == wanted);
-            let is_here = |it: &gpool_model::Allocation| it.node == node;
-            let mut jobs = view.world.holding();
-            jobs.any(|row| row.job.phase.allocations().iter().any(is_here) && uses(&row.spec))
-        };
-        if !self.handle.query(is_needed).await? {
-            return Err(no_such_route().into());
-        }
-        file(move || peer.read_blob(&id)).await
-    }
-
-    /// Answers with a secret that a job with a place on the agent's node names.
-    async fn secret(
-        &self,
-        caller: &AgentCaller,
-        job: &str,
-        name: &str,
-    ) -> Result<Response<Body>, ApiError> {
-        let peer = self.agent(caller)?;
-        let (node, job, name) = (peer.node().clone(), job_id(job)?, name.to_owned());
-        let wanted = name.clone();
-        let owner = move |view: &gpool_server::View<'_>| {
-            let row = view.world.job(job)?;
-            let is_here = |it: &gpool_model::Allocation| it.node == node;
-            let is_needed = row.job.phase.allocations().iter().any(is_here)
-                && row.spec.secret_names().any(|name| name == wanted);
-            is_needed.then_some(row.spec.owner.uid)
-        };
-        let uid = self.handle.query(owner).await?.ok_or_else(no_such_route)?;
-        file(move || peer.read_secret(uid, &name)).await
-    }
-}
-
-/// Answers with a file.
-async fn file(
-    read: impl FnOnce() -> std::io::Result<Vec<u8>> + Send + 'static,
-) -> Result<Response<Body>, ApiError> {
-    match tokio::task::spawn_blocking(read).await.map_err(internal)? {
-        Ok(bytes) => Ok(bytes.into_response()),
-        // The path or the reason, which the agent repeats.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            Err(Problem::new(catalogue::NO_SUCH_ROUTE, error.to_string()).into())
-        }
-        Err(error) => Err(internal(error).into()),
     }
 }
 

@@ -8,8 +8,10 @@ use gpool_listen::testing::{ConnectionEnd, carry};
 use gpool_model::agent::Order;
 use gpool_model::{Bytes, Incarnation, LeaseTerms, Millis, NodeName, Round, Term, Timestamp};
 use gpool_protocol::{AgentProcess, Decoder, Hello, Telemetry, ToAgent, ToServer, VERSION, encode};
+use gpool_server::Limits;
 use gpool_server::agents::{AgentConnection, AgentPeer, LaunchFiles};
 use gpool_server::clock::now;
+use gpool_server::files::FileStore;
 use gpool_server::input::CoreMessage;
 use gpool_store::{Store, StoreOptions};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -42,7 +44,9 @@ impl Rig {
         let (store, _) = Store::open(folder.path(), &StoreOptions::default()).unwrap();
         let (inputs, core) = mpsc::channel();
         let blobs = Arc::new(store.blobs().unwrap());
-        let files = LaunchFiles { blobs, secrets: Arc::new(Secrets::new(folder.path())) };
+        let folders = Arc::new(FileStore::open(folder.path(), &Limits::default()).unwrap());
+        let secrets = Arc::new(Secrets::new(folder.path()));
+        let files = LaunchFiles { blobs, secrets, folders };
         let peer = AgentPeer::new(NodeName::new("lab2"), lease, inputs, files);
         Self { peer, core, _folder: folder }
     }

@@ -13,6 +13,7 @@ fn routes_with_bodies(document: &Value) -> Vec<(String, String, Value)> {
             let content = &operation["requestBody"]["content"];
             let schema = match content["application/json"]["schema"]["$ref"].as_str() {
                 Some(name) => document.pointer(&name[1..]).unwrap().clone(),
+                None if content["application/octet-stream"].is_object() => continue,
                 // Lines of jobs.
                 None if content.is_object() => {
                     document["components"]["schemas"]["JobCreate"].clone()

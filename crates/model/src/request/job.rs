@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::array::spec::ArraySpec;
 use crate::compat::Compat;
 use crate::container::ContainerRequest;
+use crate::files::FileRequest;
 use crate::filter::NodeFilter;
 use crate::gang::Gang;
 use crate::gpu::GpuRequest;
@@ -68,6 +69,9 @@ pub struct JobRequest {
     /// Names of the secrets that its tasks find as files; each once, in their order.
     #[serde(skip_serializing_if = "Rare::is_usual")]
     pub secrets: Rare<Vec<String>>,
+    /// Its working folder and results, which travel: it runs in a folder of its own then.
+    #[serde(skip_serializing_if = "Rare::is_usual")]
+    pub files: Rare<FileRequest>,
     /// GPUs of each task.
     pub gpus: GpuRequest,
     /// The GPU request as text, as the user wrote it.
@@ -190,6 +194,7 @@ impl Default for JobRequest {
             activate: Rare::default(),
             container: None,
             secrets: Rare::default(),
+            files: Rare::default(),
             gpus: GpuRequest::default(),
             gpus_written: Arc::from("0"),
             share_with: None,

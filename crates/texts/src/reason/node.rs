@@ -163,7 +163,7 @@ fn node_lacks(lack: &NodeLack, held_since: Option<Timestamp>) -> Explanation {
             (format!("{path} of the server, which it needs, does not exist"), Some(path))
         }
         Lack::Secret(why) => (why.clone(), None),
-        Lack::Account(why) | Lack::Engine(why) | Lack::Image(why) => {
+        Lack::Account(why) | Lack::Engine(why) | Lack::Image(why) | Lack::Space(why) => {
             (format!("{node} can't run it: {why}"), None)
         }
         Lack::Pull(image) => (format!("{node} pulls {image}"), None),

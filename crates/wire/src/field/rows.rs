@@ -2,6 +2,7 @@
 
 use super::Field;
 
+mod files;
 mod place;
 mod program;
 mod when;
@@ -42,5 +43,5 @@ use join;
 
 /// Returns every field of a job request, in the order of the checks.
 pub fn fields() -> impl Iterator<Item = &'static Field> + Clone {
-    place::PLACE.iter().chain(when::WHEN).chain(program::PROGRAM)
+    place::PLACE.iter().chain(when::WHEN).chain(program::PROGRAM).chain(files::FILES)
 }

@@ -69,6 +69,11 @@ pub(super) fn secret(text: &str) -> CheckedText {
     of_container(secret::name("secrets", text).map(drop), text)
 }
 
+/// Checks a pattern of results.
+pub(super) fn result_pattern(text: &str) -> CheckedText {
+    crate::files::check_pattern(text).map(|()| text.to_owned())
+}
+
 /// Checks a path that must be absolute.
 pub(super) fn absolute(text: &str) -> CheckedText {
     of_container(check::checked_directory(text).map(drop), text)

@@ -59,6 +59,8 @@ fn samples() -> Map<String, Value> {
         "pull": "never",
         "image_login": "REGISTRY",
         "secrets": ["HF_TOKEN"],
+        "upload": "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+        "download": ["out/*.csv"],
         "setup": {"run": "uv sync"},
         "after": ["ok:1"],
         "after_one": ["end:2"],

@@ -29,6 +29,8 @@ pub enum By {
     FirstStart,
     /// By stopping a server with a signal.
     End,
+    /// By a job with a working folder and results.
+    Files,
     /// By a job that needs the device of a guest.
     Move,
     /// By a paused job that resumes.
@@ -118,6 +120,14 @@ pub const POINTS: &[Point] = &[
     server("agent-resume-before", By::Resume),
     server("agent-resume-limited", By::Resume),
     server("agent-resume-after", By::Resume),
+    server("files-object-written", By::Files),
+    server("files-object-stored", By::Files),
+    server("files-result-written", By::Files),
+    server("agent-folder-built", By::Files),
+    server("agent-folder-publish", By::Files),
+    server("agent-results-walked", By::Files),
+    server("agent-results-some", By::Files),
+    server("agent-results-sent", By::Files),
     server("agent-forget-before", By::Load),
     server("agent-forget-noted", By::Load),
     server("agent-forget-moved", By::Load),
@@ -151,7 +161,7 @@ pub const POINTS: &[Point] = &[
 ];
 
 /// Points that other tests reach.
-const OF_OTHERS: [By; 3] = [By::FirstStart, By::Move, By::Resume];
+const OF_OTHERS: [By; 4] = [By::FirstStart, By::Files, By::Move, By::Resume];
 
 #[test]
 fn killed_at_every_point_nothing_is_lost_and_nothing_runs_twice() {
@@ -182,7 +192,7 @@ fn kill_at(siege: &mut Siege, point: &Point, round: u64) {
     let bound = match point.by {
         By::Load => 20,
         By::SeldomLoad | By::LostShepherd | By::Start | By::End => 2,
-        By::Prevention | By::FirstStart | By::Move | By::Resume => 1,
+        By::Prevention | By::FirstStart | By::Files | By::Move | By::Resume => 1,
     };
     let nth = 1 + siege.numbers.below(bound);
     siege.note(format!("{nth} {}", point.name));
