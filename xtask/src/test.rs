@@ -278,8 +278,8 @@ impl Summary {
         self
     }
 
-    /// The totals of a run after all its `failed_tests` were repeated. If even one repeat failed, or
-    /// none was found, the failures stay as they are.
+    /// The totals of a run after all its `failed_tests` were repeated. If a repeat failed, or none
+    /// was found, the failures stay as they are.
     fn after_repeat(mut self, repeat: &Self) -> Self {
         let n_repeats = self.failed_tests.len() as u64;
         if repeat.all_passed() && repeat.n_passed >= n_repeats && self.n_failed == n_repeats {

@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +13,6 @@ use gpool_device::{
     Belongs, Cadence, IdleWatch, Ignore, Meter, Monitor, Observation, Opened, Pausing, PollRequest,
     Schedule, UnmanagedGrace, sort_processes,
 };
-use gpool_link::ServerLink;
 use gpool_model::agent::{Report, Stamp, TaskEnd, Terms};
 use gpool_model::device::{Device, DeviceHealth, DeviceSample};
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
@@ -29,23 +27,23 @@ use crate::assignments::{
 };
 use crate::config::AgentConfig;
 use crate::division;
-use crate::enforcement::{Shim, enforced};
+use crate::enforcement::enforced;
 use crate::facts::{self, now};
 use crate::idle::{accumulate_samples, activities, idle_tasks, same};
-use crate::images::Containers;
 use crate::input::{Division, InputSender, Move, ThreadInput};
 use crate::job_files::JobFiles;
-use crate::recent::RecentValues;
 use crate::remap::Probed;
-use crate::shared_facts::{SharedFacts, note};
-use crate::topology::FoundPlace;
+use crate::shared_facts::note;
 use gpool_shepherd::layout::Layout;
 use gpool_shepherd::message::Checkpoints;
 
+mod about;
 mod caps;
 mod last;
 mod mig;
 mod moves;
+
+pub(crate) use about::About;
 
 /// The last sample of each device.
 pub(crate) type Samples = Arc<Mutex<BTreeMap<DeviceUuid, DeviceSample>>>;
@@ -121,23 +119,6 @@ struct Asker {
     limits: BTreeMap<DeviceUuid, Result<(), String>>,
     inputs: InputSender,
     job_files: JobFiles,
-}
-
-/// The parts of the agent that the thread tells about devices, or needs to describe them.
-pub(crate) struct About {
-    pub samples: Samples,
-    pub recent: RecentValues,
-    /// Whether tasks are kept from other devices, or why not.
-    pub filter: Result<(), String>,
-    pub shim: Result<Shim, String>,
-    pub facts: SharedFacts,
-    /// The folder of control groups that the driver could limit, or why there is none.
-    pub groups: Result<PathBuf, String>,
-    pub containers: Containers,
-    pub place: FoundPlace,
-    pub server: Arc<dyn ServerLink>,
-    /// Has telemetry sent at once.
-    pub push: Sender<()>,
 }
 
 impl Devices {

@@ -18,7 +18,7 @@ use crate::input::{LoanAction, ThreadInput};
 use crate::login::Login;
 use crate::pending_launch::PendingLaunch;
 use crate::runner::Runner;
-use crate::task_state::TaskLocation;
+use crate::task_state::{TaskLocation, not_started};
 use gpool_shepherd::container::TaskEngine;
 use gpool_shepherd::layout::claim_name;
 use gpool_shepherd::message::{DeviceMemory, GpuMemory, Launch, ToShepherd, line};
@@ -47,6 +47,14 @@ impl Runner {
             }
             LoanAction::Report(report) => self.tell(Report::Loan(report)),
         }
+    }
+
+    /// Notes the end of a task that could not be started.
+    pub(crate) fn not_started(&mut self, task: TaskId, cause: EndCause) {
+        self.parts.folders.discard(task);
+        self.parts.shares.end(task);
+        self.parts.site.existing(&claim_name(task)).remove();
+        self.pending_inputs.push_back(converge::Input::Ended { task, end: not_started(cause) });
     }
 
     /// Starts a task once its devices are checked.

@@ -51,7 +51,7 @@ impl ResultSender {
         Ok(Self { tasks, layout })
     }
 
-    /// Takes a task whose end is acknowledged.
+    /// Takes a task with an acknowledged end.
     pub fn ended(&self, task: TaskId) {
         if self.layout.work_record(task).exists() {
             // The thread runs as long as the agent.

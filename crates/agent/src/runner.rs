@@ -12,7 +12,7 @@ use gpool_link::{AgentInbox, ServerLink};
 use gpool_model::ArrayValues;
 use gpool_model::agent::{OutputReport, Report, Stamp, TaskEnd, TaskReport, Terms};
 use gpool_model::id::{DeviceUuid, Generation, Incarnation, TaskId};
-use gpool_model::job::{BlobId, EndCause};
+use gpool_model::job::BlobId;
 use gpool_model::unit::{Bytes, Millis};
 use gpool_node::converge::{self, Action, Converge, Halting, Moves};
 use gpool_node::lease::Lease;
@@ -34,7 +34,7 @@ use crate::recent::RecentValues;
 use crate::results::ResultSender;
 use crate::shares::Shares;
 use crate::shepherds::{About, Introduced, Shepherds};
-use crate::task_state::{Streams, ToResume, not_started, stopped};
+use crate::task_state::{Streams, ToResume, stopped};
 use crate::wake::{Poller, Token, Waker};
 use gpool_shepherd::layout::{Layout, claim_name};
 use gpool_shepherd::message::{FromShepherd, ToShepherd};
@@ -447,14 +447,6 @@ impl Runner {
         self.parts.devices.resize(task, &terms);
         self.shepherds.say(task, &ToShepherd::Change { generation, terms });
         fail::fail_point!("agent-change-after");
-    }
-
-    /// Notes the end of a task that could not be started.
-    pub(crate) fn not_started(&mut self, task: TaskId, cause: EndCause) {
-        self.parts.folders.discard(task);
-        self.parts.shares.end(task);
-        self.parts.site.existing(&claim_name(task)).remove();
-        self.pending_inputs.push_back(converge::Input::Ended { task, end: not_started(cause) });
     }
 
     /// Claims a task for the agent itself, so that no shepherd of an earlier agent can claim it.

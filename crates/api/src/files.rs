@@ -234,7 +234,7 @@ pub(crate) async fn object(
     Ok(response)
 }
 
-/// Finds a job whose results the caller may read.
+/// Finds a job, if the caller may read its results.
 async fn found_for(api: &Api, asker: &Asker, id: JobId) -> Result<FoundJob, Refusal> {
     let found = found::find(api, id).await?;
     if asker.may_see(found.spec.owner.uid) {

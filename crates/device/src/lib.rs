@@ -12,6 +12,7 @@ mod idle;
 mod meter;
 pub mod monitor;
 mod nvml;
+mod observation;
 mod process;
 mod share;
 mod sim;
@@ -26,8 +27,9 @@ pub use choice::{DevicesArg, NodeArg, NodeDevices, NodesArg, Opened};
 pub use choice_error::ChoiceError;
 pub use idle::{Activity, IdleWatch, is_busy};
 pub use meter::{Meter, Use};
-pub use monitor::{Monitor, Observation};
+pub use monitor::Monitor;
 pub use nvml::{NoDriver, NvmlSource};
+pub use observation::Observation;
 pub use share::overshoots;
 pub use sim::{
     Breakage, ControlError, Follows, Query, SimControl, SimDevice, SimProcess, SimSource,

@@ -13,6 +13,7 @@ use gpool_model::mig_layout::{MigChange, MigDevice, MigError, MigInstance, MigRe
 use gpool_model::unit::{Bytes, Timestamp};
 
 use crate::cadence::PollRequest;
+use crate::observation::Observation;
 use crate::process::Lookup;
 use crate::sim_load::SimLoad;
 use crate::source::{
@@ -28,21 +29,6 @@ pub struct Monitor {
     /// By index; MIG instances have entries of their own.
     cards: BTreeMap<u32, Card>,
     lookup: Lookup,
-}
-
-/// The present state of one device.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Observation {
-    /// Whether jobs can use it, from all its answers so far.
-    pub health: DeviceHealth,
-    /// The last values; all are absent while the device does not answer.
-    pub sample: DeviceSample,
-    /// Its compute processes, by process ID. `None` if they were not requested, if there was no
-    /// answer (then `health` says so), or if the driver can't list them.
-    pub processes: Option<Vec<DeviceProcess>>,
-    /// How much each process used it since the list was last read, by process ID; `None` if that is
-    /// unknown for one.
-    pub activity: Option<BTreeMap<u32, ProcessActivity>>,
 }
 
 /// One device and its thread.
@@ -94,7 +80,7 @@ impl Monitor {
         }
     }
 
-    /// Returns all devices with their links. It has four steps of a quarter of the timeout each; the
+    /// Returns all devices with their links, in four steps of a quarter of the timeout each. The
     /// first inventory may wake devices, which takes seconds.
     ///
     /// # Errors

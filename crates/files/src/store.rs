@@ -20,7 +20,7 @@ use crate::object::ObjectId;
 
 /// A file takes whole disk blocks of this size.
 const BLOCK: u64 = 4096;
-/// The manifests whose objects are in memory.
+/// The manifests with their objects in memory.
 const MEMBERS_MAX: usize = 8;
 
 /// An object with its user.

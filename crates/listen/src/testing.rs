@@ -33,7 +33,7 @@ use gpool_insight::forecaster::Forecaster;
 use gpool_insight::lives::Lives;
 use gpool_insight::lives::settings::Telemetry;
 use gpool_post::{NotifySettings, Post};
-use gpool_server::agents::{AgentConnection, AgentPeer, Agents, LaunchFiles};
+use gpool_server::agents::{AgentConnection, AgentPeer, Agents};
 use gpool_server::core::Core;
 use gpool_server::evictions::Evictions;
 use gpool_server::feed::Feed;
@@ -42,6 +42,7 @@ use gpool_server::handle::{
     CoreHandle, ServerInfo, Settings, Shared, StartFindings, StopRequest, Storage,
 };
 use gpool_server::input::{CoreMessage, pass_commits, pass_deliveries};
+use gpool_server::launch_files::LaunchFiles;
 use gpool_server::limits::Limits;
 use gpool_server::listen::Others;
 use gpool_server::recovery::PriorState;
@@ -96,6 +97,12 @@ fn find_user(name: &str) -> Option<(u32, String)> {
     Some((uid?, name.to_owned()))
 }
 
+/// The first message of the agent.
+fn hello(node: NodeName) -> ToServer {
+    let incarnation = Incarnation::new("test");
+    ToServer::Hello(Hello { version: VERSION, release: String::new(), node, incarnation })
+}
+
 impl Server {
     /// Starts a server with its state below a folder. It takes jobs of every user.
     pub fn start(
@@ -117,21 +124,14 @@ impl Server {
         let node = NodeName::new(NODE);
         let identities = identities(folder)?;
         let secrets = identities.secrets.clone();
-        let launch_files =
-            LaunchFiles { blobs: Arc::clone(&blobs), secrets, folders: folders.clone() };
-        let peer = AgentPeer::new(node.clone(), None, inputs.clone(), launch_files);
+        let stored = LaunchFiles { blobs: blobs.clone(), secrets, folders: folders.clone() };
+        let peer = AgentPeer::new(node.clone(), None, inputs.clone(), stored);
         let (agents, agent) = (Agents::default(), peer.accept());
         agents.add(peer);
         let files = JobFiles::new([info.state_dir.clone()].into());
         let server = Arc::downgrade(&agent);
         agent.open(Arc::new(TestAgent { server, on_order: Mutex::new(on_order), files }));
-        let incarnation = Incarnation::new("test");
-        agent.message(ToServer::Hello(Hello {
-            version: VERSION,
-            release: String::new(),
-            node,
-            incarnation,
-        }));
+        agent.message(hello(node));
         let pushed = gpool_protocol::Telemetry { samples: samples(), ..Default::default() };
         agent.message(ToServer::Telemetry(pushed));
         let shared = Arc::new(Shared {

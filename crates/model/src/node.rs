@@ -19,7 +19,7 @@ use crate::unit::Timestamp;
 pub const SWITCH_LABEL: &str = "gpool/switch";
 /// The location of the machine.
 pub const RACK_LABEL: &str = "gpool/rack";
-/// The NVLink domain of its GPUs: GPUs of several machines in one domain reach each other by NVLink.
+/// The NVLink domain of its GPUs, which reach those of other machines there by NVLink.
 pub const NVLINK_LABEL: &str = "gpool/nvlink";
 
 /// A machine as the server knows it.

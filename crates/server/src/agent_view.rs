@@ -59,8 +59,8 @@ pub fn refusal(hello: &Hello) -> String {
     let Hello { version, release, .. } = hello;
     let older = if *version < VERSION { "the agent" } else { "the server" };
     format!(
-        "gpool {release} speaks version {version} of the protocol, and gpool {RELEASE} of the server \
-         version {VERSION}; they may differ by one: upgrade {older}"
+        "gpool {release} speaks version {version} of the protocol, and gpool {RELEASE} of the \
+         server version {VERSION}; they may differ by one: upgrade {older}"
     )
 }
 

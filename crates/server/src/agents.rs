@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
 use gpool_control::lease::{LeaseWatch, Reachability};
-use gpool_identity::secrets::{ReadError, Secrets};
 use gpool_link::{AgentLink, Connection, ResultPart, SecretQuery, ServerInbox};
 use gpool_model::agent::{LiveUsage, Order};
 use gpool_model::device::{DeviceSample, Lending};
@@ -22,13 +21,12 @@ use gpool_protocol::{
     Answer, FileAnswer, FileQuestion, Hello, Launched, Question, QuestionId, Telemetry, ToAgent,
     ToServer, VERSION, understands,
 };
-use gpool_store::{BlobError, Blobs};
 use gpool_wire::Time;
 use tokio::sync::oneshot;
 
 use crate::agent_view::{AgentView, ProcessReadings, RELEASE, refusal};
-use crate::files::{FileStore, object_name};
 use crate::input::CoreMessage;
+use crate::launch_files::LaunchFiles;
 use gpool_sys::clock::{boot_ms, unix_ms};
 
 /// How long an agent may take to answer from its memory, or with a part of a file.
@@ -92,15 +90,6 @@ pub struct AgentPeer {
     lease: Option<LeaseTerms>,
     /// Why its last hello was refused; `None` once one was accepted.
     refusal: Mutex<Option<String>>,
-}
-
-/// The files of the server that agents use to launch jobs, and to send their results.
-#[derive(Clone)]
-pub struct LaunchFiles {
-    pub blobs: Arc<Blobs>,
-    pub secrets: Arc<Secrets>,
-    /// The working folders and results of jobs.
-    pub folders: Arc<FileStore>,
 }
 
 /// The newest connection of an agent.
@@ -458,11 +447,11 @@ impl ServerInbox for AgentConnection {
     }
 
     fn blob(&self, id: &BlobId) -> io::Result<Vec<u8>> {
-        self.peer.read_blob(id)
+        self.peer.files.blob(id)
     }
 
     fn secret(&self, query: &SecretQuery) -> io::Result<Vec<u8>> {
-        self.peer.read_secret(query.uid, &query.name)
+        self.peer.files.secret(query.uid, &query.name)
     }
 
     fn results(&self, task: TaskId, owner: u32, part: &ResultPart) -> io::Result<Vec<String>> {
@@ -471,43 +460,9 @@ impl ServerInbox for AgentConnection {
 }
 
 impl AgentPeer {
-    /// The working folders and results of jobs.
-    pub fn folders(&self) -> &FileStore {
-        &self.files.folders
-    }
-
-    /// Returns the content of a blob, or of an object of a working folder.
-    ///
-    /// # Errors
-    /// As for [`ServerInbox::blob`].
-    pub fn read_blob(&self, id: &BlobId) -> io::Result<Vec<u8>> {
-        if let Some((uid, object)) = object_name(&id.0) {
-            return self.files.folders.read(uid, &object);
-        }
-        let id = id.0.parse().map_err(io::Error::other)?;
-        let blobs = &self.files.blobs;
-        blobs.get(&id).map_err(|error| match error {
-            // In both cases the job is held, and users can release it when the file exists again.
-            BlobError::Missing(_) | BlobError::Damaged(_) => {
-                let path = blobs.path(&id).display().to_string();
-                io::Error::new(io::ErrorKind::NotFound, path)
-            }
-            other => io::Error::other(other),
-        })
-    }
-
-    /// Returns the value of a secret of a user.
-    ///
-    /// # Errors
-    /// As for [`ServerInbox::secret`].
-    pub fn read_secret(&self, uid: u32, name: &str) -> io::Result<Vec<u8>> {
-        self.files.secrets.get(uid, name).map_err(|error| match error {
-            // The job is held, and users can release it once the secret is set.
-            ReadError::Missing(_) | ReadError::Damaged { .. } => {
-                io::Error::new(io::ErrorKind::NotFound, error.to_string())
-            }
-            ReadError::Io { .. } => io::Error::other(error),
-        })
+    /// The files that it may use.
+    pub fn launch_files(&self) -> &LaunchFiles {
+        &self.files
     }
 }
 

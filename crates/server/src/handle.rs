@@ -17,13 +17,14 @@ use gpool_protocol::recent::TaskMetric;
 use gpool_store::{BlobId, Blobs, Reader, Room, StoreFiles};
 use tokio::sync::{broadcast, oneshot, watch};
 
-use crate::agents::{AgentPeer, Agents, LaunchFiles};
+use crate::agents::{AgentPeer, Agents};
 use crate::evictions::Evictions;
 use crate::fault::internal;
 use crate::feed::Feed;
 use crate::files::FileStore;
 use crate::input::CoreMessage;
 pub use crate::input::StopRequest;
+use crate::launch_files::LaunchFiles;
 use crate::limits::Limits;
 use crate::listeners::Listeners;
 use crate::live::Pulse;

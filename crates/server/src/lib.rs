@@ -25,6 +25,7 @@ pub mod files;
 pub mod forecast;
 pub mod handle;
 pub mod input;
+pub mod launch_files;
 pub mod lease;
 pub mod limits;
 pub mod listen;

@@ -35,7 +35,7 @@ use options::StepOptions;
 use output::Outputs;
 pub use plan::{Host, LayoutRequest, Plan, StepProcess, plan};
 pub use programs::Programs;
-use record::Started;
+use record::{Started, variable};
 use start::SrunLocation;
 pub use turns::Turn;
 use watch::{Happening, RunningStep};
@@ -57,10 +57,6 @@ pub struct StepJob {
     folder: Option<PathBuf>,
     /// Its user, if that is not the caller.
     other: Option<String>,
-}
-
-fn variable(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 impl StepJob {

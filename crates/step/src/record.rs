@@ -11,7 +11,11 @@ use gpool_model::job::{StepEnd, Usage};
 use gpool_model::{Bytes, Millis, Timestamp};
 
 use crate::plan::Plan;
-use crate::variable;
+
+/// A variable of this process; `None` if it is empty.
+pub fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
 
 pub struct Started(StepEnd);
 

@@ -1,4 +1,5 @@
-//! Node filters of jobs: `on n1,n2`, `not-on n3`, `where rack=3`, `topology same-rack`, `exclusive`.
+//! Node filters of jobs: `on n1,n2`, `not-on n3`, `where rack=3`, `topology same-rack`,
+//! `exclusive`.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -245,7 +245,8 @@ pub static VERBS: &[Verb] = verbs! {
         |args, line| completion::run(args, line.session);
     Help "man": man::ManArgs, "Write manual pages into a folder",
         |args, line| man::run(&args, VERBS, line.session);
-    Internal "step-host": gpool_step::host::StepHostArgs, "Start processes of a step; srun calls this",
+    Internal "step-host": gpool_step::host::StepHostArgs,
+        "Start processes of a step; srun calls this",
         |args, _| gpool_step::host::run(&args);
     Internal "rsh": gpool_step::rsh::RshArgs,
         "Run a command line on another node of the job; launchers of MPI call this",

@@ -20,6 +20,7 @@ fn each_line_of_the_page_on_security_has_a_test() {
             "crates/gpool/tests/it",
             "crates/listen/tests/it",
             "crates/control/tests/it",
+            "crates/step/tests/it",
         ];
         let texts = folders.map(|folder| {
             fs::read_to_string(Path::new(ROOT).join(folder).join(format!("{module}.rs")))

@@ -38,7 +38,7 @@ impl AgentRoutes {
         if !is_needed {
             return Err(no_such_route().into());
         }
-        file(move || peer.read_blob(&id)).await
+        file(move || peer.launch_files().blob(&id)).await
     }
 
     /// Answers with a secret that a job with a place on the agent's node names.
@@ -58,7 +58,7 @@ impl AgentRoutes {
             is_needed.then_some(row.spec.owner.uid)
         };
         let uid = self.handle.query(owner).await?.ok_or_else(no_such_route)?;
-        file(move || peer.read_secret(uid, &name)).await
+        file(move || peer.launch_files().secret(uid, &name)).await
     }
 
     async fn needs_blob(&self, peer: &AgentPeer, wanted: BlobId) -> Result<bool, Refusal> {
@@ -86,7 +86,7 @@ impl AgentRoutes {
         };
         let (uploads, peer) = (self.handle.query(uploads).await?, peer.clone());
         let look = move || {
-            let objects = &peer.folders().objects;
+            let objects = &peer.launch_files().folders.objects;
             let has = |manifest: &ObjectId| {
                 *manifest == wanted
                     || objects.members(uid, manifest).is_ok_and(|it| it.contains(&wanted))
@@ -126,7 +126,7 @@ impl AgentRoutes {
             "objects" => ResultPart::Objects(body.to_vec()),
             _ => return Err(no_such_route().into()),
         };
-        let take = move || peer.folders().take(task, owner, &part);
+        let take = move || peer.launch_files().folders.take(task, owner, &part);
         match tokio::task::spawn_blocking(take).await.map_err(internal)? {
             Ok(stored) => Ok(Json(StoredObjects { stored }).into_response()),
             Err(error) if error.kind() == ErrorKind::InvalidData => {

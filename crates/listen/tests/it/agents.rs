@@ -9,10 +9,11 @@ use gpool_model::agent::Order;
 use gpool_model::{Bytes, Incarnation, LeaseTerms, Millis, NodeName, Round, Term, Timestamp};
 use gpool_protocol::{AgentProcess, Decoder, Hello, Telemetry, ToAgent, ToServer, VERSION, encode};
 use gpool_server::Limits;
-use gpool_server::agents::{AgentConnection, AgentPeer, LaunchFiles};
+use gpool_server::agents::{AgentConnection, AgentPeer};
 use gpool_server::clock::now;
 use gpool_server::files::FileStore;
 use gpool_server::input::CoreMessage;
+use gpool_server::launch_files::LaunchFiles;
 use gpool_store::{Store, StoreOptions};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 

@@ -4,7 +4,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use gpool_model::JobSpec;
 use gpool_model::agent::{LaunchContext, TaskEnd};
@@ -82,14 +82,11 @@ impl Shepherd {
         self.order = Order::new(Target::new(self.layout.order(task), owner));
         let holds = self.holds();
         let ChildEnds { stdout, stderr, terminal } = self.open_ends(&spec, holds)?;
-        let script = match script {
-            None => None,
-            Some(bytes) => {
-                let path = folder.join(file_name("script", task));
-                write_script(&path, &bytes, owner)?;
-                Some(path)
-            }
-        };
+        let script = script.map(|bytes| {
+            let path = folder.join(file_name("script", task));
+            write_script(&path, &bytes, owner).map(|()| path)
+        });
+        let script = script.transpose()?;
         give(&folder, owner, 0o700)?;
         if !secrets.is_empty() {
             secrets::write(&self.layout, &claim_name(task), owner, &secrets)?;
@@ -98,14 +95,7 @@ impl Shepherd {
         if !self.launch.memory.is_empty() {
             self.show_memory(&self.launch.memory);
         }
-        if spec.gang.has_launcher() {
-            let order = &self.launch.order;
-            let hosts = host_file(order, &TaskPosition::of(order));
-            write_file(&folder.join(HOST_FILE), owner, &hosts)
-                .map_err(|error| format!("can't write the list of nodes: {error}"))?;
-        }
-        let program =
-            std::env::current_exe().ok().and_then(|path| path.into_os_string().into_string().ok());
+        let program = self.prepare_launcher(&folder)?;
         let switched_to =
             owner.filter(|(uid, _)| *uid != 0).and_then(|(uid, _)| user::account(uid));
         let surroundings = Surroundings {
@@ -144,6 +134,20 @@ impl Shepherd {
         self.setup = Some((told, pid, Vec::new()));
         self.program = Some(program);
         Ok(())
+    }
+
+    /// Writes the list of nodes for the launcher of a job. Returns the path of this program; `None`
+    /// without a launcher.
+    fn prepare_launcher(&self, folder: &Path) -> Result<Option<String>, String> {
+        let order = &self.launch.order;
+        if !order.spec.gang.has_launcher() {
+            return Ok(None);
+        }
+        let hosts = host_file(order, &TaskPosition::of(order));
+        write_file(&folder.join(HOST_FILE), self.owner, &hosts)
+            .map_err(|error| format!("can't write the list of nodes: {error}"))?;
+        let program = std::env::current_exe().ok();
+        Ok(program.and_then(|path| path.into_os_string().into_string().ok()))
     }
 
     /// The folder with the secrets of the task, if it has any.

@@ -86,6 +86,28 @@ pub(super) fn explain(reason: &R) -> Option<Explanation> {
                 vec![("need", json!(need)), ("free", json!(free)), ("node", json!(node))],
             )
         }
+        R::NodesNotFree { .. } | R::TasksNotFree { .. } => return of_gangs(reason),
+        R::GpuModelMissing { asked, most } => {
+            let text = match most {
+                0 => format!("No node has {}", request_words(asked)),
+                _ => format!(
+                    "It needs {} on one node; the most on one node is {most}",
+                    request_words(asked)
+                ),
+            };
+            (text, vec![("asked", json!(asked.to_string())), ("most", json!(most))])
+        }
+        R::GpuMemoryTooSmall { need, largest } => (
+            format!("It needs GPUs with at least {need}; the largest has {largest}"),
+            vec![("need", json!(need)), ("largest", json!(largest))],
+        ),
+        _ => return told_of_parts(reason),
+    })
+}
+
+/// Reasons for jobs of several tasks.
+fn of_gangs(reason: &R) -> Option<Explanation> {
+    Some(match reason {
         R::NodesNotFree { need, free, able, within: Some(value) }
         | R::TasksNotFree { need, free, able, within: Some(value) }
             if value.is_empty() =>
@@ -104,7 +126,8 @@ pub(super) fn explain(reason: &R) -> Option<Explanation> {
         R::TasksNotFree { need, free, able, within: Some(value) } => (
             format!(
                 "It needs {need} tasks at once on nodes with the same label (--topology). Those \
-                 with {value:?} come closest: {able} fit, and the free capacity is enough for {free}"
+                 with {value:?} come closest: {able} fit, and the free capacity is enough for \
+                 {free}"
             ),
             of_topology(*need, *free, *able, value),
         ),
@@ -138,21 +161,7 @@ pub(super) fn explain(reason: &R) -> Option<Explanation> {
             };
             (text, vec![("need", json!(need)), ("free", json!(free)), ("able", json!(able))])
         }
-        R::GpuModelMissing { asked, most } => {
-            let text = match most {
-                0 => format!("No node has {}", request_words(asked)),
-                _ => format!(
-                    "It needs {} on one node; the most on one node is {most}",
-                    request_words(asked)
-                ),
-            };
-            (text, vec![("asked", json!(asked.to_string())), ("most", json!(most))])
-        }
-        R::GpuMemoryTooSmall { need, largest } => (
-            format!("It needs GPUs with at least {need}; the largest has {largest}"),
-            vec![("need", json!(need)), ("largest", json!(largest))],
-        ),
-        _ => return told_of_parts(reason),
+        _ => return None,
     })
 }
 
