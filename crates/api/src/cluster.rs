@@ -167,7 +167,7 @@ pub(crate) async fn all_nodes(api: &Api, uid: u32) -> Result<Vec<Node>, Refusal>
 fn add_agent(api: &Api, node: &mut Node) {
     let Some(agent) = api.handle.agent(&NodeName::new(&node.name)) else { return };
     let view = agent.view(now());
-    node.last_heard = view.last_heard.map(Time);
+    node.last_message_at = view.last_message_at.map(Time);
     node.clock_offset_ms = view.clock_offset_ms;
     node.agent_cpu_percent = view.cpu_percent;
     node.agent_memory = view.memory.map(Bytes::get);

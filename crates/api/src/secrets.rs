@@ -53,7 +53,7 @@ pub(crate) async fn list(
     let listed = tokio::task::spawn_blocking(move || {
         let listed = shared.identities.secrets.list((!all).then_some(own));
         let find = shared.info.find_user;
-        listed.map(|all| all.into_iter().map(|it| shown(it, find)).collect())
+        listed.map(|all| all.into_iter().map(|it| secret_row(it, find)).collect())
     });
     Ok(Json(List::new(listed.await.map_err(internal)?.map_err(internal)?)))
 }
@@ -122,7 +122,7 @@ pub(crate) async fn remove(
         let listed = secrets.list(Some(uid)).map_err(internal)?;
         let found = listed.into_iter().find(|it| it.name == name);
         let found = found.ok_or_else(|| Refusal::NoSuchSecret { name: name.clone() })?;
-        let secret = shown(found, find);
+        let secret = secret_row(found, find);
         if !secrets.remove(uid, &name).map_err(internal)? {
             return Err(Refusal::NoSuchSecret { name }.into());
         }
@@ -152,7 +152,7 @@ fn owner(
     }
 }
 
-fn shown(listed: ListedSecret, find: gpool_server::handle::FindUser) -> Secret {
+fn secret_row(listed: ListedSecret, find: gpool_server::handle::FindUser) -> Secret {
     let ListedSecret { name, uid, head } = listed;
     match head {
         Ok(head) => wire_secret(head),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::object::{OBJECT_MAX, ObjectId, PART};
-use crate::path::{check_path, shown, stays_inside};
+use crate::path::{check_path, prefix, stays_inside};
 
 /// The most bytes of a manifest: some 50,000 paths.
 pub const MANIFEST_MAX: usize = OBJECT_MAX;
@@ -161,7 +161,7 @@ impl Manifest {
         for Entry { path, kind } in &self.entries {
             check_path(path).map_err(|why| ManifestError::Path { why })?;
             if last.is_some_and(|last| last >= path.as_str()) {
-                let path = shown(path);
+                let path = prefix(path);
                 return bad(format!("the path {path:?} is there twice, or not in order"));
             }
             last = Some(path);
@@ -170,19 +170,19 @@ impl Manifest {
             while let Some((folder, _)) = above.rsplit_once('/') {
                 above = folder;
                 if is_folder.get(above) == Some(&false) {
-                    let (path, above) = (shown(path), shown(above));
+                    let (path, above) = (prefix(path), prefix(above));
                     return bad(format!("{path:?} is inside {above:?}, which is no folder"));
                 }
             }
             let why = match kind {
                 Kind::Folder(mode) | Kind::File { mode, .. } if mode & !MODE != 0 => {
-                    Some(format!("the permissions {mode:o} of {:?} are not allowed", shown(path)))
+                    Some(format!("the permissions {mode:o} of {:?} are not allowed", prefix(path)))
                 }
                 Kind::File { size, parts, .. } if size.div_ceil(PART) != parts.len() as u64 => {
-                    Some(format!("{:?} has {size} bytes in {} parts", shown(path), parts.len()))
+                    Some(format!("{:?} has {size} bytes in {} parts", prefix(path), parts.len()))
                 }
                 Kind::Link(target) if !stays_inside(path, target) => {
-                    let (path, target) = (shown(path), shown(target));
+                    let (path, target) = (prefix(path), prefix(target));
                     Some(format!("the symbolic link {path:?} leaves the folder: {target:?}"))
                 }
                 Kind::Folder(_) | Kind::File { .. } | Kind::Link(_) => None,

@@ -21,13 +21,13 @@ pub fn check_path(path: &str) -> Result<(), String> {
             name if name.contains('\0') => "it has a zero byte",
             _ => continue,
         };
-        return Err(format!("the path {:?} is not allowed: {why}", shown(path)));
+        return Err(format!("the path {:?} is not allowed: {why}", prefix(path)));
     }
     Ok(())
 }
 
 /// The start of a path, for messages.
-pub fn shown(path: &str) -> &str {
+pub fn prefix(path: &str) -> &str {
     const CHARS_MAX: usize = 60;
     path.char_indices().nth(CHARS_MAX).map_or(path, |(end, _)| &path[..end])
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-use crate::path::{check_path, shown};
+use crate::path::{check_path, prefix};
 
 /// The name of an ignore file, with the syntax of `.gitignore`. It applies to its folder.
 pub const IGNORE_FILE: &str = ".gpoolignore";
@@ -38,10 +38,10 @@ impl Patterns {
                 }
             };
             if line.contains(['\n', '\r']) {
-                return Err(format!("the pattern {:?} has more than one line", shown(pattern)));
+                return Err(format!("the pattern {:?} has more than one line", prefix(pattern)));
             }
             builder.add_line(None, &line).map_err(|error| {
-                format!("the pattern {:?} can't be used: {}", shown(pattern), plain(&error))
+                format!("the pattern {:?} can't be used: {}", prefix(pattern), plain(&error))
             })?;
         }
         builder.build().map(Self).map_err(|error| plain(&error))
@@ -67,7 +67,7 @@ pub(crate) enum Selection<'p> {
 
 /// The choice for one path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Choice {
+pub(crate) enum PathChoice {
     /// It travels.
     Take,
     /// It does not, but its content may.
@@ -77,26 +77,26 @@ pub(crate) enum Choice {
 }
 
 impl Selection<'_> {
-    pub fn choose(&self, path: &str, is_folder: bool) -> Choice {
+    pub fn choose(&self, path: &str, is_folder: bool) -> PathChoice {
         match self {
             Self::Matching(patterns) => match (patterns.has(path, is_folder), is_folder) {
-                (true, _) => Choice::Take,
-                (false, true) => Choice::Search,
-                (false, false) => Choice::Skip,
+                (true, _) => PathChoice::Take,
+                (false, true) => PathChoice::Search,
+                (false, false) => PathChoice::Skip,
             },
             Self::AllBut(files) => {
                 if is_folder && path.rsplit('/').next() == Some(GIT) {
-                    return Choice::Skip;
+                    return PathChoice::Skip;
                 }
                 // The innermost file decides.
                 for file in files.iter().rev() {
                     match file.matched(path, is_folder) {
                         Match::None => {}
-                        Match::Ignore(_) => return Choice::Skip,
-                        Match::Whitelist(_) => return Choice::Take,
+                        Match::Ignore(_) => return PathChoice::Skip,
+                        Match::Whitelist(_) => return PathChoice::Take,
                     }
                 }
-                Choice::Take
+                PathChoice::Take
             }
         }
     }

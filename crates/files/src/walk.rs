@@ -15,7 +15,7 @@ use crate::dirs;
 use crate::manifest::{Entry, Kind, Manifest, ManifestError, permissions};
 use crate::object::{ObjectId, PART};
 use crate::path::{check_path, stays_inside};
-use crate::select::{Choice, Patterns, Selection};
+use crate::select::{PathChoice, Patterns, Selection};
 
 /// The deepest folder.
 const DEPTH_MAX: usize = 128;
@@ -267,7 +267,7 @@ impl Walker<'_> {
         };
         let kind = FileType::from_raw_mode(about.st_mode);
         let choice = self.selection.choose(path, kind.is_dir());
-        if choice == Choice::Skip {
+        if choice == PathChoice::Skip {
             return Ok(());
         }
         if let Err(why) = check_path(path) {
@@ -283,7 +283,7 @@ impl Walker<'_> {
                 Ok(open) => open,
                 Err(error) => return self.unreadable(path, error),
             };
-            if choice == Choice::Take {
+            if choice == PathChoice::Take {
                 let kind = Kind::Folder(permissions(about.st_mode));
                 self.entries.push(Entry { path: path.to_owned(), kind });
             }

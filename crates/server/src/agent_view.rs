@@ -11,7 +11,7 @@ pub const RELEASE: &str = env!("CARGO_PKG_VERSION");
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AgentView {
     /// The time of its last message to this server.
-    pub last_heard: Option<Timestamp>,
+    pub last_message_at: Option<Timestamp>,
     /// How far the clock of its machine is ahead of the server's, in milliseconds; the time that
     /// the message took counts as delay of that clock.
     pub clock_offset_ms: Option<i64>,

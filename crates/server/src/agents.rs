@@ -269,8 +269,8 @@ impl AgentPeer {
         }
         let silence = lock(&self.watch).silence(boot_ms());
         let pushed = lock(&self.pushed);
-        let last_heard = Some(Timestamp::new(now.get().saturating_sub(silence.get())));
-        AgentView { last_heard, refusal, ..pushed.process.view() }
+        let last_message_at = Some(Timestamp::new(now.get().saturating_sub(silence.get())));
+        AgentView { last_message_at, refusal, ..pushed.process.view() }
     }
 
     /// Tells the core if the agent has become silent, is lost, or is heard again.

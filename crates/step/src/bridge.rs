@@ -110,7 +110,7 @@ impl SrunBridge {
                     self.outputs().remove(&(rank, kind));
                 }
                 Kind::Output | Kind::Errors => self.put(rank, kind, &frame.content)?,
-                Kind::Taken => {
+                Kind::InputReceipt => {
                     lock(&self.inputs).get(&rank).map(|taken| taken.send(()));
                 }
                 Kind::Input | Kind::OutputClosed | Kind::ErrorsClosed => {}
@@ -218,7 +218,7 @@ impl HostBridge {
                 }
                 Kind::OutputClosed => drop(lock(&self.unread).insert((frame.rank, Kind::Output))),
                 Kind::ErrorsClosed => drop(lock(&self.unread).insert((frame.rank, Kind::Errors))),
-                Kind::Output | Kind::Errors | Kind::Taken => {}
+                Kind::Output | Kind::Errors | Kind::InputReceipt => {}
             }
         }
     }
@@ -239,7 +239,7 @@ impl HostBridge {
             for content in taken {
                 // A process that has closed its input gets no more.
                 if input.write_all(&content).is_err()
-                    || remote.send(Kind::Taken, rank, &[]).is_err()
+                    || remote.send(Kind::InputReceipt, rank, &[]).is_err()
                 {
                     return;
                 }

@@ -38,7 +38,7 @@ pub enum Kind {
     /// The same of its standard error.
     Errors,
     /// The last bytes for the standard input were taken.
-    Taken,
+    InputReceipt,
     /// Nothing reads the standard output of a process any more.
     OutputClosed,
     /// The same of its standard error.
@@ -51,7 +51,7 @@ impl Kind {
         Self::Input,
         Self::Output,
         Self::Errors,
-        Self::Taken,
+        Self::InputReceipt,
         Self::OutputClosed,
         Self::ErrorsClosed,
     ];

@@ -34,7 +34,7 @@ pub struct Node {
     pub version: String,
     /// Time of the last message of an agent on another machine than the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_heard: Option<Time>,
+    pub last_message_at: Option<Time>,
     /// How far the clock of such a machine is ahead of the server's, in milliseconds. The time that
     /// the agent's message took is subtracted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -118,7 +118,7 @@ impl Node {
             membership: node.membership().as_str().to_owned(),
             silent_since: node.silent_since().map(Time),
             version: node.facts.version.clone(),
-            last_heard: None,
+            last_message_at: None,
             clock_offset_ms: None,
             agent_cpu_percent: None,
             agent_memory: None,

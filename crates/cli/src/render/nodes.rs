@@ -83,7 +83,7 @@ const COLUMNS: &[Column<Node>] = &[
         head: "LAST HEARD",
         cell: |node, view| {
             Cell::new(
-                &node.last_heard.map_or_else(String::new, |it| view.clock.short(it, view.now)),
+                &node.last_message_at.map_or_else(String::new, |it| view.clock.short(it, view.now)),
             )
         },
     },
@@ -123,7 +123,7 @@ fn state(node: &Node) -> Cell {
 }
 
 /// A clock that is further away than this makes times of jobs misleading, in milliseconds.
-const OFFSET_NOTED: u64 = 1000;
+const OFFSET_MIN: u64 = 1000;
 
 /// The offset of a clock: `+0.02 s`.
 fn clock_offset(offset_ms: i64) -> String {
@@ -139,7 +139,7 @@ fn note(node: &Node, view: &View<'_>) -> String {
         notes.push(format!("silent since {}", view.clock.short(since, view.now)));
     }
     notes.extend(node.agent_refusal.iter().map(|why| format!("agent refused: {why}")));
-    if let Some(offset) = node.clock_offset_ms.filter(|it| it.unsigned_abs() > OFFSET_NOTED) {
+    if let Some(offset) = node.clock_offset_ms.filter(|it| it.unsigned_abs() > OFFSET_MIN) {
         notes.push(format!("its clock is off by {}", clock_offset(offset)));
     }
     if let Some(drain) = &node.drain {

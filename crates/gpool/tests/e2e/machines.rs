@@ -71,7 +71,7 @@ fn the_clock_and_the_use_of_a_machine_are_shown() {
     until_so("its CPU is known", || node(&cluster, "lab2").agent_cpu_percent.is_some());
     let shown = node(&cluster, "lab2");
     assert!(shown.agent_memory.is_some_and(|bytes| bytes > 1 << 20), "{shown:?}");
-    assert!(shown.last_heard.is_some());
+    assert!(shown.last_message_at.is_some());
     let metrics = cluster.client().metrics().unwrap();
     assert!(metrics.contains("gpool_node_clock_offset_seconds{node=\"lab2\"} 3"), "{metrics}");
     // A step backwards in the middle of a job ends neither the job nor its output.

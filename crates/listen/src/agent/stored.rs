@@ -61,10 +61,10 @@ impl AgentRoutes {
         file(move || peer.launch_files().secret(uid, &name)).await
     }
 
-    async fn needs_blob(&self, peer: &AgentPeer, wanted: BlobId) -> Result<bool, Refusal> {
+    async fn needs_blob(&self, peer: &AgentPeer, id: BlobId) -> Result<bool, Refusal> {
         let node = peer.node().clone();
         let is_needed = move |view: &gpool_server::View<'_>| {
-            let uses = |spec: &JobSpec| spec.blobs().any(|blob| *blob == wanted);
+            let uses = |spec: &JobSpec| spec.blobs().any(|blob| *blob == id);
             let mut jobs = view.world.holding();
             jobs.any(|row| is_on(&node, row.job.phase.allocations()) && uses(&row.spec))
         };
@@ -76,7 +76,7 @@ impl AgentRoutes {
         &self,
         peer: &Arc<AgentPeer>,
         uid: u32,
-        wanted: ObjectId,
+        id: ObjectId,
     ) -> Result<bool, Refusal> {
         let node = peer.node().clone();
         let uploads = move |view: &gpool_server::View<'_>| -> Vec<ObjectId> {
@@ -88,8 +88,7 @@ impl AgentRoutes {
         let look = move || {
             let objects = &peer.launch_files().folders.objects;
             let has = |manifest: &ObjectId| {
-                *manifest == wanted
-                    || objects.members(uid, manifest).is_ok_and(|it| it.contains(&wanted))
+                *manifest == id || objects.members(uid, manifest).is_ok_and(|it| it.contains(&id))
             };
             uploads.iter().any(has)
         };

@@ -140,7 +140,7 @@ fn an_agent_of_another_machine_is_shown_with_its_clock_and_its_use() {
     let offset = view().clock_offset_ms.unwrap();
     assert!((3_540_000..=3_600_000).contains(&offset), "{offset}");
     assert_eq!(view().memory, Some(Bytes::from_mib(30)));
-    assert!(view().last_heard.unwrap() <= now());
+    assert!(view().last_message_at.unwrap() <= now());
     // One reading shows no use yet.
     assert_eq!(view().cpu_percent, None);
 }

@@ -158,7 +158,7 @@ fn no_such_nodes(
 ) -> Problem {
     let names: Vec<NodeName> = there.iter().map(|(name, _)| name.clone()).collect();
     let problem = problem.because(format!("the nodes are: {}", node_words(&names)));
-    if unknown.is_empty() && !nodes.rules.is_empty() {
+    if unknown.is_empty() && (!nodes.rules.is_empty() || nodes.topology.is_some()) {
         let labels: BTreeSet<&str> =
             there.iter().flat_map(|(_, labels)| labels).map(String::as_str).collect();
         let labels: Vec<&str> = labels.into_iter().collect();
@@ -166,7 +166,13 @@ fn no_such_nodes(
             true => "no node has a label".to_owned(),
             false => format!("their labels are: {}", labels.join(", ")),
         });
-        return problem.try_this("gpool nodes -o wide   (shows the labels of each node)");
+        let problem = problem.try_this("gpool nodes -o wide   (shows the labels of each node)");
+        return match &nodes.topology {
+            Some(topology) => {
+                problem.try_this(format!("gpool nodes label NODE {}=1", topology.name))
+            }
+            None => problem,
+        };
     }
     let near =
         unknown.first().and_then(|name| nearest(name.as_str(), names.iter().map(NodeName::as_str)));
