@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
@@ -38,6 +39,8 @@ pub struct StoredResult {
 pub struct Results {
     root: PathBuf,
     n_temporary: AtomicU64,
+    /// Held by the one change that makes or removes folders.
+    writing: Mutex<()>,
 }
 
 impl Results {
@@ -47,7 +50,16 @@ impl Results {
     /// The folder can't be used.
     pub fn open(root: &Path) -> io::Result<Self> {
         dirs::private(root)?;
-        Ok(Self { root: root.to_owned(), n_temporary: AtomicU64::new(0) })
+        Ok(Self {
+            root: root.to_owned(),
+            n_temporary: AtomicU64::new(0),
+            writing: Mutex::default(),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        // Nothing is changed in memory.
+        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn folder(&self, job: &str) -> PathBuf {
@@ -63,6 +75,7 @@ impl Results {
     pub fn put(&self, key: &ResultKey, user: u32, manifest: ObjectId) -> io::Result<()> {
         let folder = self.folder(&key.job);
         let path = folder.join(key.rank.to_string());
+        let _writing = self.lock();
         if read(&path).is_some_and(|present| present.attempt > key.attempt) {
             return Ok(());
         }
@@ -99,6 +112,7 @@ impl Results {
     pub fn sweep(&self, keep: Option<Duration>) -> io::Result<HashSet<(u32, ObjectId)>> {
         let mut found = HashSet::new();
         for job in fs::read_dir(&self.root)?.flatten() {
+            let _writing = self.lock();
             for file in fs::read_dir(job.path()).into_iter().flatten().flatten() {
                 let age = file.metadata().and_then(|it| it.modified()).ok();
                 let age = age.and_then(|at| SystemTime::now().duration_since(at).ok());

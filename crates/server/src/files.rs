@@ -121,6 +121,14 @@ impl FileStore {
     /// # Errors
     /// [`io::ErrorKind::InvalidData`] if the part can't be right, or the disk refuses.
     pub fn take(&self, task: TaskId, uid: u32, part: &ResultPart) -> io::Result<Vec<String>> {
+        self.take_part(task, uid, part).map_err(|error| match error.kind() {
+            // To an agent this means that there is no such task, and it removes the results.
+            io::ErrorKind::NotFound => io::Error::other(error),
+            _ => error,
+        })
+    }
+
+    fn take_part(&self, task: TaskId, uid: u32, part: &ResultPart) -> io::Result<Vec<String>> {
         let bad = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
         let names = |ids: Vec<ObjectId>| ids.iter().map(ToString::to_string).collect();
         let failed = |error: StoreError| match error {

@@ -9,6 +9,7 @@ use gpool_model::Compat;
 use gpool_model::agent::TaskOrder;
 use gpool_model::file_pattern::{FileNames, has_pattern};
 use gpool_model::unit::Timestamp;
+use gpool_output::file_name;
 use gpool_sys::user::PasswdEntry;
 
 use crate::compat;
@@ -137,7 +138,7 @@ fn ours(order: &TaskOrder, surroundings: &Surroundings<'_>) -> Vec<(&'static str
         };
         ours.push(("GPOOL_LAUNCHER", spec.gang.launcher.to_string().into()));
         ours.push(("GPOOL_TASK_NODES", nodes.join(",").into()));
-        let hosts = surroundings.folder.join(HOST_FILE);
+        let hosts = surroundings.folder.join(file_name(HOST_FILE, allocation.task));
         ours.push(("GPOOL_HOSTFILE", hosts.into_os_string().into_encoded_bytes()));
         ours.extend(surroundings.program.into_iter().flat_map(rendezvous::remote_shell));
     }

@@ -10,7 +10,7 @@ use gpool_output::{file_name, job_folder, run_folder};
 /// The file in a task's folder with the device memory that it may use, written once it differs from
 /// the environment's.
 pub const GPU_MEMORY: &str = "gpu-memory";
-/// The file with the nodes of a job with a launcher, in the folder of a run.
+/// The file of a task with the nodes of a job with a launcher, in the folder of a run.
 pub const HOST_FILE: &str = "hostfile";
 
 /// Returns the state folders of the agents of a server: its own, used on a single-node cluster, and

@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use gpool_files::{ObjectId, ObjectStore, ResultKey, Results, StoreError};
@@ -80,4 +82,26 @@ fn results_of_the_last_attempt_count() {
     assert_eq!(results.sweep(None).unwrap(), HashSet::from([(7, ids[0]), (7, ids[1])]));
     assert!(results.sweep(Some(Duration::ZERO)).unwrap().is_empty());
     assert!(results.of("17.3").is_empty());
+}
+
+#[test]
+fn results_are_stored_while_empty_folders_are_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let results = Results::open(folder.path()).unwrap();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                results.sweep(None).unwrap();
+            }
+        });
+        let put = |number: u32| {
+            let key = ResultKey { job: number.to_string(), attempt: 1, rank: 0 };
+            results.put(&key, 7, ObjectId::of(b"manifest"))
+        };
+        let stored: Vec<bool> = (1..300).map(|number| put(number).is_ok()).collect();
+        is_over.store(true, Ordering::Relaxed);
+        assert!(stored.into_iter().all(|it| it));
+    });
+    assert_eq!(results.of("299").len(), 1);
 }

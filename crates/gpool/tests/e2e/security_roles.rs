@@ -52,6 +52,7 @@ fn body_of(route: &Route, job: &str) -> Value {
         (_, "move") => json!({"nodes": ["lab1"], "pool": "batch"}),
         (_, "shutdown") => json!({"now": false}),
         (_, "attach" | "mig") => json!({}),
+        (_, "missing") => json!({"objects": []}),
         (_, "exec") => json!({"command": ["true"]}),
         (_, "forward") => json!({"port": 80}),
         (_, "extend") if by_path => json!({"to": "2h"}),
@@ -98,16 +99,26 @@ fn becomes_a_line(route: &Route) -> bool {
 }
 
 /// Whether the route needs an object that this cluster does not have: a reservation, a drain, a job
-/// to run again, a node that has left, a listener on the network, an identity provider.
+/// to run again, a node that has left, a listener on the network, an identity provider, results; or
+/// bytes in place of JSON.
 fn is_of_nothing(route: &Route) -> bool {
     route.path.contains("/reservations")
         || route.path.contains("/login/device")
         || route.path.ends_with("/authority")
         || (route.method == "POST" && route.path.ends_with("/nodes"))
         || route.path.contains("/projects/{name}")
-        || ["/drain", "/undrain", "/retry", "/resume", "/script"]
-            .iter()
-            .any(|end| route.path.ends_with(end))
+        || [
+            "/drain",
+            "/undrain",
+            "/retry",
+            "/resume",
+            "/script",
+            "/results",
+            "/results/object",
+            "/files/objects",
+        ]
+        .iter()
+        .any(|end| route.path.ends_with(end))
         || (route.method == "PATCH" && route.path.contains("/users/"))
         || (route.method == "DELETE"
             && ["/network-users/", "/nodes/"].iter().any(|part| route.path.contains(part)))

@@ -144,7 +144,9 @@ impl Shepherd {
             return Ok(None);
         }
         let hosts = host_file(order, &TaskPosition::of(order));
-        write_file(&folder.join(HOST_FILE), self.owner, &hosts)
+        // Tasks of one node share the folder, and start at the same time.
+        let path = folder.join(file_name(HOST_FILE, self.task()));
+        write_file(&path, self.owner, &hosts)
             .map_err(|error| format!("can't write the list of nodes: {error}"))?;
         let program = std::env::current_exe().ok();
         Ok(program.and_then(|path| path.into_os_string().into_string().ok()))
