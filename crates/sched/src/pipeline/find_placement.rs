@@ -158,12 +158,6 @@ pub(super) fn of_domains(view: View<'_, '_>, shape: &Shape, reasons: &[Reason]) 
     let View { snapshot, capacity, .. } = view;
     let of_one_model = of_one_model(snapshot.world, shape);
     let short = topology::reason(snapshot.world, capacity, &of_one_model.fit)?;
-    if let Reason::NodesNotFree { need, free, .. } | Reason::TasksNotFree { need, free, .. } =
-        &short
-        && free >= need
-    {
-        return None;
-    }
     let is_of_size = |it: &&Reason| {
         matches!(
             it,
@@ -173,7 +167,16 @@ pub(super) fn of_domains(view: View<'_, '_>, shape: &Shape, reasons: &[Reason]) 
                 | Reason::AgentUnreachable { .. }
         )
     };
-    Some(reasons.iter().find(|it| !is_of_size(it)).cloned().unwrap_or(short))
+    if let Some(other) = reasons.iter().find(|it| !is_of_size(it)) {
+        return Some(other.clone());
+    }
+    if let Reason::NodesNotFree { need, free, .. } | Reason::TasksNotFree { need, free, .. } =
+        &short
+        && free >= need
+    {
+        return None;
+    }
+    Some(short)
 }
 
 /// Returns the best placement of all tasks of a job that starts now, in the order of nodes.
