@@ -96,7 +96,24 @@ fn paused_on(capacity: &Capacity<'_>, fit: &Fit) -> Reason {
 
 /// Why a job of several nodes or tasks has no place: the nodes that would be enough are drained or
 /// unreachable, or the number that fits now is too small.
-pub(crate) fn nodes_not_free(capacity: &Capacity<'_>, fit: &Fit, is_shown: bool) -> Reason {
+fn nodes_not_free(capacity: &Capacity<'_>, fit: &Fit, is_shown: bool) -> Reason {
+    let reason = too_few_nodes(capacity, fit, is_shown);
+    let able = match reason {
+        Reason::NodesNotFree { able, .. } | Reason::TasksNotFree { able, .. } => able,
+        _ => fit.gang.nodes,
+    };
+    let need = fit.n_devices_on_node();
+    // The number of units that a node has the devices for.
+    let with_devices = |node: &NodeCapacity<'_>, n_devices: u32| {
+        let most = fit.most_on(&node.row.node);
+        n_devices.checked_div(need).unwrap_or(most).min(most)
+    };
+    let kept_from = || kept_from(capacity, fit, with_devices);
+    (able < fit.gang.nodes).then(kept_from).flatten().unwrap_or(reason)
+}
+
+/// The numbers of nodes, or tasks, that fit now and on empty nodes.
+pub(crate) fn too_few_nodes(capacity: &Capacity<'_>, fit: &Fit, is_shown: bool) -> Reason {
     let (need, needed) = (fit.n_devices_on_node(), HostResources::needed(fit));
     let n_ranks = fit.gpus.models.len().max(1);
     let sum = |times: &dyn Fn(&NodeCapacity<'_>) -> u32| {
@@ -119,11 +136,6 @@ pub(crate) fn nodes_not_free(capacity: &Capacity<'_>, fit: &Fit, is_shown: bool)
         needed.times_in(HostResources::of_capacity(node.row), times)
     });
     let need_times = fit.gang.nodes;
-    if able < need_times
-        && let Some(reason) = kept_from(capacity, fit, with_devices)
-    {
-        return reason;
-    }
     let ranks = capacity.ranks(&fit.gpus);
     let free = |node: &NodeCapacity<'_>, rank| {
         let n_devices = node.n_fitting(&ranks, fit, rank, &[]);

@@ -9,7 +9,7 @@ use gpool_model::{NodeName, Reason, Shape};
 use gpool_world::World;
 
 use crate::capacity::Capacity;
-use crate::fit_reason::nodes_not_free;
+use crate::fit_reason::too_few_nodes;
 
 /// A shape that is limited to one domain, with the position of the domain by its value; `None` for
 /// a shape that is not limited.
@@ -59,7 +59,7 @@ fn domains<'w>(world: &'w World, fit: &Fit) -> BTreeMap<&'w str, Vec<&'w NodeNam
 pub(crate) fn reason(world: &World, capacity: &Capacity<'_>, fit: &Fit) -> Option<Reason> {
     fit.topology().filter(|topology| topology.is_required)?;
     let reasons = domains(world, fit).into_iter().map(|(value, names)| {
-        let mut reason = nodes_not_free(capacity, &fit.only_on(names.into_iter()), true);
+        let mut reason = too_few_nodes(capacity, &fit.only_on(names.into_iter()), true);
         let mut rank = (false, 0, 0);
         if let Reason::NodesNotFree { need, free, able, within }
         | Reason::TasksNotFree { need, free, able, within } = &mut reason
