@@ -212,7 +212,7 @@ fn of_limits(order: &TaskOrder, surroundings: &Surroundings<'_>) -> Vec<(&'stati
     if let Some(memory) = surroundings.gpu_memory {
         ours.push(("GPOOL_GPU_MEM", memory.request.get().to_string().into()));
         ours.push(("GPOOL_GPU_MEM_LIMIT", memory.limit.get().to_string().into()));
-        let file = surroundings.folder.join(GPU_MEMORY);
+        let file = surroundings.folder.join(file_name(GPU_MEMORY, order.task()));
         ours.push(("GPOOL_GPU_MEM_FILE", file.as_os_str().as_encoded_bytes().to_vec()));
     }
     if let Some(cpus) = spec.cpus {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-use crate::layout::{GPU_MEMORY, Layout};
+use crate::layout::Layout;
 use crate::message::DeviceMemory;
 
 /// The file with the end of the run's time, written once it differs from the environment's.
@@ -63,10 +63,10 @@ pub(super) fn write_deadline(
     write_file(&folder.join(DEADLINE), owner, &format!("{text}\n"))
 }
 
-/// Writes the device memory that the task may use into its folder: a line for each device, with its
+/// Writes the device memory that a task may use into its file: a line for each device, with its
 /// UUID, the request and the most memory, in bytes.
 pub(super) fn write_memory(
-    folder: &Path,
+    path: &Path,
     owner: Option<(u32, u32)>,
     devices: &[DeviceMemory],
 ) -> io::Result<()> {
@@ -75,7 +75,7 @@ pub(super) fn write_memory(
         format!("{} {request} {limit}\n", it.device)
     };
     let text: String = devices.iter().map(line).collect();
-    write_file(&folder.join(GPU_MEMORY), owner, &text)
+    write_file(path, owner, &text)
 }
 
 /// Reads the first bytes of a file that the user of the run may have replaced by a link or a FIFO:

@@ -4,10 +4,12 @@
 use gpool_model::agent::Terms;
 use gpool_model::exit::Exit;
 use gpool_model::{Slot, SlotPart};
+use gpool_output::file_name;
 use rustix::process::Signal;
 
 use super::Shepherd;
 use super::files::{read_file, write_memory};
+use crate::layout::GPU_MEMORY;
 use crate::message::{DeviceMemory, FromShepherd};
 
 /// A job names the signal that it wants in this file of the task's folder.
@@ -21,7 +23,9 @@ impl Shepherd {
     pub(super) fn show_memory(&self, devices: &[DeviceMemory]) {
         let folder = self.layout.attempt(self.task());
         // The file is only information: without it the limit still applies.
-        let _ = write_memory(&folder, self.owner, devices);
+        // Tasks of one node share the folder, and have devices of their own.
+        let path = folder.join(file_name(GPU_MEMORY, self.task()));
+        let _ = write_memory(&path, self.owner, devices);
         let signal = read_file(&folder.join(SIGNAL), NAME_MAX).and_then(|name| signal_of(&name));
         if let (Some(signal), Some(tree)) = (signal, &self.tree) {
             tree.signal_those_that_handle(signal);
