@@ -238,7 +238,9 @@ pub(super) async fn paths(api: &Api, found: &FoundJob) -> Option<LogFiles> {
 async fn change_of(notices: &mut broadcast::Receiver<Notice>, id: JobId) {
     loop {
         match notices.recv().await {
-            Ok(Notice { change: Change::JobState { job, .. }, .. }) if job != id => {}
+            // Elements that end before they start have no event of their own.
+            Ok(Notice { change: Change::JobState { job, .. }, .. })
+                if job != id && job != (JobId { element: None, ..id }) => {}
             Ok(Notice {
                 change:
                     Change::NodeChanged { .. }

@@ -14,7 +14,7 @@ use gpool_cli::render::json;
 use gpool_cli::resolve;
 use gpool_cli::session::Session;
 use gpool_client::Client;
-use gpool_wire::{EventKind, ForwardToJob};
+use gpool_wire::ForwardToJob;
 use serde_json::json;
 
 #[derive(Debug, Clone, Args)]
@@ -146,12 +146,7 @@ fn until_ended(client: &Client, id: &str) -> Result<()> {
         return Ok(());
     }
     for event in events {
-        let is_ours = match event?.kind {
-            EventKind::JobState { job, .. } => job == id,
-            EventKind::Resync => true,
-            _ => false,
-        };
-        if is_ours && has_ended()? {
+        if event?.kind.may_concern(id) && has_ended()? {
             return Ok(());
         }
     }

@@ -25,7 +25,7 @@ use gpool_model::Compat;
 use gpool_model::job::JobState;
 use gpool_sys::proc;
 use gpool_wire::field::heading;
-use gpool_wire::{EventKind, Job, catalogue};
+use gpool_wire::{Job, catalogue};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -389,20 +389,7 @@ fn watch_until_ended(
         return Ok(());
     }
     for event in events {
-        let is_ours = match event?.kind {
-            EventKind::JobState { job, .. } => job == id,
-            EventKind::Resync => true,
-            EventKind::JobIdle { .. }
-            | EventKind::JobMoved { .. }
-            | EventKind::NodeChanged { .. }
-            | EventKind::NodeMembership { .. }
-            | EventKind::ReservationChanged { .. }
-            | EventKind::ProjectChanged { .. }
-            | EventKind::PayerNotified { .. }
-            | EventKind::Notified { .. }
-            | EventKind::Other => false,
-        };
-        if is_ours && look()? {
+        if event?.kind.may_concern(id) && look()? {
             return Ok(());
         }
     }

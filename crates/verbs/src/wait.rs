@@ -156,24 +156,17 @@ impl JobWait<'_> {
                     ));
                 }
             };
-            match event.kind {
-                EventKind::JobState { job, state, exit_code } => {
-                    if let Some(exit) = exit_of(state, exit_code) {
-                        self.ended(&job, exit, state.as_str());
-                    }
-                }
-                EventKind::Resync => {
-                    self.look(timeout.map(|limit| limit.saturating_sub(began.elapsed())))?;
-                }
-                EventKind::JobIdle { .. }
-                | EventKind::JobMoved { .. }
-                | EventKind::NodeChanged { .. }
-                | EventKind::NodeMembership { .. }
-                | EventKind::ReservationChanged { .. }
-                | EventKind::ProjectChanged { .. }
-                | EventKind::PayerNotified { .. }
-                | EventKind::Notified { .. }
-                | EventKind::Other => {}
+            if let EventKind::JobState { job, state, exit_code } = &event.kind
+                && let Some(exit) = exit_of(*state, *exit_code)
+            {
+                self.ended(job, exit, state.as_str());
+            }
+            let may_have_ended = |id: &String| match &event.kind {
+                EventKind::JobState { job, .. } => job != id && event.kind.may_concern(id),
+                kind => kind.may_concern(id),
+            };
+            if self.open.iter().any(may_have_ended) {
+                self.look(timeout.map(|limit| limit.saturating_sub(began.elapsed())))?;
             }
         }
         Ok(())

@@ -102,6 +102,29 @@ pub enum EventKind {
     Other,
 }
 
+impl EventKind {
+    /// Whether the state of a job may have changed. Elements of an array that end before they start
+    /// have no event of their own, only one of their array.
+    #[must_use]
+    pub fn may_concern(&self, id: &str) -> bool {
+        match self {
+            Self::JobState { job, .. } => {
+                job == id || id.split_once('.').is_some_and(|(array, _)| array == job)
+            }
+            Self::Resync => true,
+            Self::JobIdle { .. }
+            | Self::JobMoved { .. }
+            | Self::NodeChanged { .. }
+            | Self::NodeMembership { .. }
+            | Self::ReservationChanged { .. }
+            | Self::ProjectChanged { .. }
+            | Self::PayerNotified { .. }
+            | Self::Notified { .. }
+            | Self::Other => false,
+        }
+    }
+}
+
 impl<'de> Deserialize<'de> for Event {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let fields = &mut BTreeMap::deserialize(deserializer)?;

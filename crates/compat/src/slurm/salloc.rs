@@ -18,7 +18,7 @@ use gpool_cli::request::{self, Request};
 use gpool_cli::session::Session;
 use gpool_client::Client;
 use gpool_wire::frame::{Frame, Frames};
-use gpool_wire::{EventKind, ExecInJob, Job};
+use gpool_wire::{ExecInJob, Job};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -126,11 +126,7 @@ fn watch(client: Client, id: String, tell: Sender<Happening>) {
             return Ok(());
         }
         for event in events {
-            let is_ours = match event?.kind {
-                EventKind::JobState { job, .. } => job == id,
-                kind => matches!(kind, EventKind::Resync),
-            };
-            if is_ours && look()? {
+            if event?.kind.may_concern(&id) && look()? {
                 return Ok(());
             }
         }

@@ -8,7 +8,7 @@ use gpool_cli::failure::{Failure, Result};
 use gpool_cli::render::safe::safe;
 use gpool_cli::session::Session;
 use gpool_model::job::JobState;
-use gpool_wire::{EventKind, Job, Problem, Reservation};
+use gpool_wire::{Job, Problem, Reservation};
 
 use super::cells::{self, CLUSTER, SlurmJobRow};
 use super::hostlist;
@@ -236,11 +236,7 @@ pub fn wait_job(words: &[String], session: &Session) -> Result {
     let mut is_there = has_started(&client.job(&id)?)?;
     while !is_there {
         let Some(event) = events.next() else { break };
-        let is_meant = match event?.kind {
-            EventKind::JobState { job, .. } => job == id,
-            kind => matches!(kind, EventKind::Resync),
-        };
-        is_there = is_meant && has_started(&client.job(&id)?)?;
+        is_there = event?.kind.may_concern(&id) && has_started(&client.job(&id)?)?;
     }
     print(&format!("scontrol: Nodes are ready for job {}\n", id.replace('.', "_")), session)
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use gpool_model::array::ArrayEnds;
+use gpool_model::effect::Change;
 use gpool_model::job::{DependencyKind, EndCause, JobState, StopCause};
 use gpool_model::{
     Caller, Dependency, Generation, Job, JobId, JobNumber, JobPatch, NewJob, Outcome, Phase,
@@ -50,7 +51,8 @@ impl Control {
         JobId { number, element: indexes.and_then(|array| array.indexes.at(position)) }
     }
 
-    /// Ends elements that have no row. The common end of many elements is recorded once.
+    /// Ends elements that have no row. The common end of many elements is recorded once, and one
+    /// event of the array tells of it.
     pub(crate) fn end_elements(
         &mut self,
         number: JobNumber,
@@ -62,6 +64,10 @@ impl Control {
             return;
         }
         self.world.change_array(number, at, |array| array.end_unstarted(positions, cause, at));
+        if let Some(row) = self.world.array(number) {
+            let (job, state) = (row.job.id, row.job.phase.state());
+            self.publish(Change::JobState { job, state, exit_code: None });
+        }
         let is_gone =
             |id: &JobId| self.world.positions(&[*id]).iter().any(|it| positions.contains(it));
         let ids: Vec<JobId> = self.world.awaited_elements(number).filter(is_gone).collect();

@@ -149,3 +149,16 @@ fn a_server_restart_does_not_disturb_attached_clients() {
     assert_eq!(logs.end().ok(), "before\nafter\n");
     assert_eq!(wait.end().code, 4);
 }
+
+#[test]
+fn a_wait_for_an_element_ends_when_it_is_cancelled_before_it_starts() {
+    let cluster = Cluster::new("none");
+    let id = cluster.sh(&["--array", "0-3", "--hold"], "true");
+    let element = format!("{id}.2");
+    let wait = cluster.start(["wait", &element]);
+    until_so("it listens", || n_asked(&cluster, "/api/v1/events") == 1);
+    cluster.gpool(["cancel", &element]).ok();
+    let ran = wait.end();
+    assert!(ran.err.contains(&format!("job {element} cancelled")), "{ran:?}");
+    assert_eq!(cluster.job(&format!("{id}.1")).state.as_str(), "held");
+}
