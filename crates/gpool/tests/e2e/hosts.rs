@@ -158,3 +158,61 @@ fn a_fenced_job_behind_a_cut_ends_there_before_it_begins_elsewhere() {
     cluster.gpool(["cancel", &id]).ok();
     cluster.until_ended(&id);
 }
+
+/// The length of the cut of the story. With the usual lease, 60 s are past it.
+fn cut_seconds() -> u64 {
+    let seconds = std::env::var("GPOOL_CUT_SECONDS").ok();
+    seconds.map_or(10, |seconds| seconds.parse().unwrap())
+}
+
+#[test]
+fn three_machines_lose_no_job_to_a_dead_agent_a_long_cut_and_a_dead_machine() {
+    let Some(hosts) = Hosts::new(&["s", "a", "b"]) else { return };
+    let cluster = server_on(&hosts, "node_lease = \"3s\"\n");
+    let mut second = Machine::new(&cluster, "lab2", "sim:1xA100-80G").on(hosts.on("a"));
+    second.join("lab2");
+    let gate = Gate::new(&cluster, "gate");
+    let kept = cluster.sh(&["--gpus", "1", "--node", "lab2"], &waits_at(&gate));
+    until_so("it has begun", || cluster.gpool(["logs", &kept]).out.starts_with("begun"));
+    second.kill_agent();
+    if !hosts.cut("a", Cut::Unheard) {
+        return crate::harness::skip("this machine can't cut a host");
+    }
+    // The cut lasts past the lease, and the agent starts behind it.
+    second.start(&[]);
+    let began = std::time::Instant::now();
+    until_so("it is lost", || membership(&cluster, "lab2").as_deref() == Some("lost"));
+    let rest = std::time::Duration::from_secs(cut_seconds()).saturating_sub(began.elapsed());
+    std::thread::sleep(rest);
+    gate.open();
+    hosts.heal("a");
+    let ended = cluster.until_ended(&kept);
+    assert_eq!((ended.run.exit_code, ended.run.attempt), (Some(5), 1));
+    until_so("its output is there", || cluster.gpool(["logs", &kept]).out == "begun\ndone\n");
+
+    let mut third = Machine::new(&cluster, "lab3", "sim:1xA100-80G").on(hosts.on("b"));
+    third.join("lab3");
+    second.until_connected("lab2");
+    let all = cluster.sh(&["--nodes", "3", "--gpus", "1"], "echo $GPOOL_NODE");
+    assert_eq!(cluster.until_ended(&all).run.exit_code, Some(0));
+    let output = cluster.gpool(["logs", &all]).ok();
+    let mut nodes: Vec<&str> = output.lines().map(|line| &line[3..]).collect();
+    nodes.sort_unstable();
+    assert_eq!(nodes, ["lab1", "lab2", "lab3"]);
+
+    // Each run notes its node; two at once would fail.
+    let runs = cluster.path("runs");
+    let line = format!(
+        "echo $GPOOL_NODE $GPOOL_ATTEMPT >> {runs}; test $GPOOL_ATTEMPT = 2 || exec sleep 1000",
+        runs = runs.display()
+    );
+    let rule = ["--gpus", "1", "--on-node-lost", "requeue", "--not-node", "lab1,lab2"];
+    let again = cluster.sh(&rule, &line);
+    cluster.until_is(&again, "running");
+    cluster.gpool(["edit", &again, "--not-node", "none"]).refused(5, &["pending"]);
+    third.power_off();
+    until_so("it waits for another node", || cluster.job(&again).run.attempt == 2);
+    cluster.gpool(["edit", &again, "--not-node", "lab1"]).ok();
+    assert_eq!(cluster.until_ended(&again).run.exit_code, Some(0));
+    assert_eq!(std::fs::read_to_string(&runs).unwrap(), "lab3 1\nlab2 2\n");
+}
