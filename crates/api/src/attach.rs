@@ -148,7 +148,7 @@ async fn open(
         Phase::Running { .. } | Phase::Stopping { .. } => {
             let rank = rank.unwrap_or(0);
             let task = TaskId { job: id, attempt: found.job.attempt, rank };
-            let n_tasks = found.spec.gang.n_tasks();
+            let n_tasks = found.spec.n_tasks();
             if rank >= n_tasks {
                 let why = format!("job {id} has no task {rank}; it has {n_tasks}, from 0");
                 return Err(Refusal::Invalid { field: "rank".to_owned(), why }.into());

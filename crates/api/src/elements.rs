@@ -317,7 +317,7 @@ pub(crate) async fn retry(
         let array = row.job.array.as_ref()?;
         let all = u64::from(array.n_ended() - array.n_ended_as(Outcome::Succeeded));
         let n_elements = if id.element.is_some() { 1 } else { all };
-        Some((n_elements, n_elements * u64::from(row.spec.gang.n_tasks())))
+        Some((n_elements, n_elements * u64::from(row.spec.n_tasks())))
     };
     if let Some((n, n_runs)) = api.handle.query(lives).await? {
         if params.hold {

@@ -181,7 +181,7 @@ fn log_of(found: &FoundJob, params: &LogParams) -> Result<(TaskId, Vec<OutputStr
         let newest = format!("the newest is {}#{newest}", job.id);
         return Err(Problem::new(catalogue::NO_SUCH_LOG, what).because(newest).into());
     }
-    let n_tasks = spec.gang.n_tasks();
+    let n_tasks = spec.n_tasks();
     let rank = params.rank.unwrap_or(0);
     if rank >= n_tasks {
         let what = format!("job {} has no task {rank}", job.id);

@@ -7,8 +7,8 @@ use gpool_model::plan::Fit;
 use gpool_model::policy::{Caps, UserCap, UserHoldings};
 use gpool_model::reason::Bound;
 use gpool_model::{
-    Amount, Caller, JobSpec, Millis, NewJob, NodeFilter, NodeName, PoolName, Project, ProjectName,
-    Quota, Refusal, ResourceKind, label,
+    Amount, Caller, JobPart, JobRequest, JobSpec, MilliGpu, Millis, NewJob, NodeFilter, NodeName,
+    PoolName, Project, ProjectName, Quota, Refusal, ResourceKind, label,
 };
 use gpool_world::{JobRow, NodeRow, World};
 
@@ -45,7 +45,9 @@ pub(crate) struct Rule {
 /// The parts of a job that rules of projects concern.
 pub(crate) struct AdmissionRequest {
     user: Arc<str>,
-    pub fit: Fit,
+    /// What each part of the job asks of nodes, with its name; one without a name for a job without
+    /// parts.
+    pub fits: Vec<(Option<Arc<str>>, Fit)>,
     time_limit: Option<Millis>,
     preemptible: bool,
     pub allow_unsatisfiable: bool,
@@ -61,7 +63,7 @@ impl<'a> Admission<'a> {
     pub fn admit(&mut self, caller: &Caller, job: &NewJob) -> Result<(), Refusal> {
         let asks = AdmissionRequest {
             user: Arc::clone(&caller.owner.user),
-            fit: Fit::of(job),
+            fits: fits_of(job),
             time_limit: job.time_limit,
             preemptible: job.life.preemptible == Some(true),
             allow_unsatisfiable: job.allow_unsatisfiable,
@@ -71,7 +73,7 @@ impl<'a> Admission<'a> {
         if job.allow_unsatisfiable {
             return Ok(());
         }
-        self.fits(asks.fit)
+        self.fits(&asks.fits)
     }
 
     /// Checks the edited spec of a live job; `mover` is the caller that moves it to another
@@ -79,7 +81,7 @@ impl<'a> Admission<'a> {
     pub fn admit_spec(&mut self, mover: Option<&Caller>, spec: &JobSpec) -> Result<(), Refusal> {
         let asks = AdmissionRequest {
             user: Arc::clone(&spec.owner.user),
-            fit: Fit::of(spec),
+            fits: fits_of(spec),
             time_limit: spec.time_limit,
             preemptible: spec.life.preemptible == Some(true),
             allow_unsatisfiable: spec.allow_unsatisfiable,
@@ -88,7 +90,7 @@ impl<'a> Admission<'a> {
         if spec.allow_unsatisfiable {
             return Ok(());
         }
-        self.fits(asks.fit)
+        self.fits(&asks.fits)
     }
 
     /// Checks whether the project accepts the job: from this caller, for this time and this amount.
@@ -181,18 +183,35 @@ impl<'a> Admission<'a> {
 
     /// Whether some nodes could ever run a job, apart from the rules of its project.
     pub fn could_run(&self, row: &JobRow) -> bool {
-        let fit = gpool_world::fit_of(row);
-        let mut nodes = self.world.nodes_by_name().map(|(_, row)| &row.node);
-        nodes.any(|node| fit.may_be_on(node))
-            && (row.spec.allow_unsatisfiable || self.satisfiable(&fit).is_ok())
+        let shape = self.world.shape_of(row);
+        shape.fits().all(|fit| {
+            let mut nodes = self.world.nodes_by_name().map(|(_, row)| &row.node);
+            nodes.any(|node| fit.may_be_on(node))
+                && (row.spec.allow_unsatisfiable || self.satisfiable(fit).is_ok())
+        })
     }
 
-    fn fits(&mut self, fit: Fit) -> Result<(), Refusal> {
-        if let Some(known) = self.by_fit.get(&fit) {
+    /// Checks whether nodes could ever run each part of a job, and have enough devices for all.
+    fn fits(&mut self, fits: &[(Option<Arc<str>>, Fit)]) -> Result<(), Refusal> {
+        for (part, fit) in fits {
+            self.fits_alone(fit).map_err(|refusal| match part {
+                Some(part) => {
+                    Refusal::OfPart { part: Arc::clone(part), refusal: Box::new(refusal) }
+                }
+                None => refusal,
+            })?;
+        }
+        let fits: Vec<&Fit> = fits.iter().map(|(_, fit)| fit).collect();
+        let nodes: Vec<&NodeRow> = self.world.nodes_by_name().map(|(_, row)| row).collect();
+        possible::together(&nodes, &fits)
+    }
+
+    fn fits_alone(&mut self, fit: &Fit) -> Result<(), Refusal> {
+        if let Some(known) = self.by_fit.get(fit) {
             return known.clone();
         }
-        let answer = self.satisfiable(&fit);
-        self.by_fit.insert(fit, answer.clone());
+        let answer = self.satisfiable(fit);
+        self.by_fit.insert(fit.clone(), answer.clone());
         answer
     }
 
@@ -268,10 +287,35 @@ impl<'a> Admission<'a> {
     }
 }
 
+/// What each part of a request asks of nodes.
+fn fits_of(request: &JobRequest) -> Vec<(Option<Arc<str>>, Fit)> {
+    match request.has_parts() {
+        false => vec![(None, Fit::of(request))],
+        true => {
+            let part = |(at, part): (usize, &JobPart)| {
+                (Some(Arc::clone(&part.name)), Fit::of(&request.of_part(at)))
+            };
+            request.parts.iter().enumerate().map(part).collect()
+        }
+    }
+}
+
 impl AdmissionRequest {
+    /// The size of the requests of all tasks together.
+    fn gpus_together(&self) -> MilliGpu {
+        let sizes = self.fits.iter().map(|(_, fit)| fit.gpus_together());
+        sizes.fold(MilliGpu::ZERO, MilliGpu::saturating_add)
+    }
+
+    /// The sum of an amount that each task asks for.
+    fn sum(&self, amount: impl Fn(&Fit) -> u64) -> u64 {
+        let of_part = |fit: &Fit| amount(fit).saturating_mul(fit.gang.n_tasks().into());
+        self.fits.iter().map(|(_, fit)| of_part(fit)).fold(0, u64::saturating_add)
+    }
+
     /// Checks whether a user with no other jobs could run it under these caps.
     fn check_user(&self, project: Option<&ProjectName>, caps: Caps) -> Result<(), Refusal> {
-        let gpus = self.fit.gpus_together();
+        let gpus = self.gpus_together();
         match caps.exceeded(UserHoldings::default(), gpus).filter(|_| !self.allow_unsatisfiable) {
             None => Ok(()),
             Some((what, _, most)) => Err(Refusal::AboveUserCap {
@@ -298,12 +342,11 @@ impl Rule {
         }
         asks.check_user(Some(&self.project), self.user_caps)?;
         for (kind, limit, guaranteed) in &self.most {
-            let n_tasks = u64::from(asks.fit.gang.n_tasks());
             let asked = match kind {
-                ResourceKind::Gpu => asks.fit.gpus_together().get(),
-                ResourceKind::Cpu => asks.fit.cpus.get().saturating_mul(n_tasks),
-                ResourceKind::Memory => asks.fit.memory.get().saturating_mul(n_tasks),
-                ResourceKind::Tasks => n_tasks,
+                ResourceKind::Gpu => asks.gpus_together().get(),
+                ResourceKind::Cpu => asks.sum(|fit| fit.cpus.get()),
+                ResourceKind::Memory => asks.sum(|fit| fit.memory.get()),
+                ResourceKind::Tasks => asks.sum(|_| 1),
                 ResourceKind::GpuModel(_)
                 | ResourceKind::GpuPool(_)
                 | ResourceKind::PlainTasks

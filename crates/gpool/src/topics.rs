@@ -303,11 +303,16 @@ gpool submit --nodes 2 --gpus 8 train.sh    a task on each of two nodes, 8 GPUs
 gpool submit --nodes 2-4 --gpus 8 train.sh  two nodes, up to four while free
 --tasks-per-node 4                          tasks on each node, with own GPUs
 gpool submit --tasks 8 --gpus 1 train.sh    eight tasks on few nodes
+gpool submit --part head:1xcpu --part worker:4xa100:8,cpus=16 run.sh
+                                            parts of different shape: 1 task
+                                            without GPU, 4 with 8 GPUs each
 
 All tasks start together, and each runs the command. If one fails, the others
 are ended. A task has GPOOL_RANK, GPOOL_NUM_TASKS, GPOOL_NODE_RANK,
 GPOOL_NODELIST, and for PyTorch MASTER_ADDR, MASTER_PORT, WORLD_SIZE, RANK,
-LOCAL_RANK, NODE_RANK. --torchrun also sets the variables that torchrun reads.
+LOCAL_RANK, NODE_RANK; in a job with parts also GPOOL_PART, GPOOL_PART_RANK,
+GPOOL_PART_NUM_TASKS and GPOOL_PARTS. --torchrun also sets the variables that
+torchrun reads.
 Nodes that join a job later are a job of their own, which is preempted first in
 its project.
 

@@ -19,6 +19,7 @@ use crate::id::{
 use crate::job::JobSpec;
 use crate::job::OutputCut;
 pub use crate::job::end::TaskEnd;
+use crate::job_part::JobPart;
 use crate::node::NodeFacts;
 use crate::resource::Resources;
 use crate::sharer::Sharer;
@@ -161,8 +162,11 @@ pub struct TaskOrder {
     pub term: Term,
     /// The generation of its allocation.
     pub generation: Generation,
-    /// The job that the user asked for.
+    /// The job that the user asked for; of a job with parts, with the shape of the task's part.
     pub spec: Arc<JobSpec>,
+    /// The parts of the job, in the order of their ranks, if it has parts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<PartTasks>,
     /// The node and slots of the task.
     pub allocation: Allocation,
     /// The pool that its node is in.
@@ -188,6 +192,37 @@ impl TaskOrder {
     #[must_use]
     pub fn task(&self) -> TaskId {
         self.allocation.task
+    }
+
+    /// Returns the part that the task belongs to, and the task's rank in it; `None` for a job
+    /// without parts.
+    #[must_use]
+    pub fn part(&self) -> Option<(&PartTasks, u32)> {
+        let mut rank = self.task().rank;
+        self.parts.iter().find_map(|part| match rank.checked_sub(part.n_tasks) {
+            None => Some((part, rank)),
+            Some(left) => {
+                rank = left;
+                None
+            }
+        })
+    }
+}
+
+/// The tasks of one part of a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartTasks {
+    /// The name of the part.
+    pub name: Arc<str>,
+    /// The number of its tasks.
+    pub n_tasks: u32,
+}
+
+impl PartTasks {
+    /// Returns the tasks of a part.
+    #[must_use]
+    pub fn of(part: &JobPart) -> Self {
+        Self { name: Arc::clone(&part.name), n_tasks: part.gang.n_tasks() }
     }
 }
 

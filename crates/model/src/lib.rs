@@ -28,6 +28,7 @@ pub mod filter;
 pub mod gang;
 pub mod gpu;
 pub mod job;
+pub mod job_part;
 pub mod kind;
 pub mod launch;
 pub mod lease;
@@ -85,6 +86,7 @@ pub use job::{
     AdminHold, Course, Dependency, DependencyKind, Holder, Job, JobEnd, JobSpec, Outcome, Owner,
     Phase, RunTotals,
 };
+pub use job_part::JobPart;
 pub use kind::JobKind;
 pub use launch::{Activation, Lack, NodeLack, WindowSize};
 pub use lease::{LeaseTerms, OnNodeLost, Silence};
@@ -92,7 +94,7 @@ pub use life::Life;
 pub use node::{Drain, Membership, Node};
 pub use notify::{Delivery, JobNews, NotifyOn, NotifyRule};
 pub use pattern::ModelPattern;
-pub use plan::{Decision, Placement, Plan, PlannedStart, Shape, StartBasis, Wait};
+pub use plan::{Decision, PartFit, Placement, Plan, PlannedStart, Shape, StartBasis, Wait};
 pub use policy::{DeviceStrategy, OrderKey, PlannedStarts, Policy, ShareBetween};
 pub use prediction::{Likeness, PastRuns, Prediction};
 pub use price::{Money, PastPrices, Prices};

@@ -322,11 +322,48 @@ pub struct Shape {
     pub level: Option<Level>,
     /// Its requirements on nodes.
     pub fit: Fit,
+    /// The requirements of its parts, if it has parts; those of the first one are also `fit`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<PartFit>,
+}
+
+/// The requirements of one part of a job on nodes.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct PartFit {
+    /// The name of the part.
+    pub name: Arc<str>,
+    /// Its requirements.
+    pub fit: Fit,
 }
 
 impl Shape {
     /// Durations are rounded up to a multiple of this.
     pub const STEP: Millis = Millis::from_mins(5);
+
+    /// The requirements of each part; of the whole job, if it has no parts.
+    pub fn fits(&self) -> impl Iterator<Item = &Fit> {
+        let whole = self.parts.is_empty().then_some(&self.fit);
+        whole.into_iter().chain(self.parts.iter().map(|part| &part.fit))
+    }
+
+    /// Returns the shape of one part.
+    #[must_use]
+    pub fn of_part(&self, at: usize) -> Self {
+        Self { fit: self.parts[at].fit.clone(), parts: Vec::new(), ..self.clone() }
+    }
+
+    /// The size of the requests of all tasks together.
+    #[must_use]
+    pub fn gpus_together(&self) -> MilliGpu {
+        let sizes = self.fits().map(Fit::gpus_together);
+        sizes.fold(MilliGpu::ZERO, MilliGpu::saturating_add)
+    }
+
+    /// The number of tasks that start together.
+    #[must_use]
+    pub fn n_tasks(&self) -> u32 {
+        self.fits().map(|fit| fit.gang.n_tasks()).fold(0, u32::saturating_add)
+    }
 
     /// The most time that a job with this limit takes, rounded up. A paused job that used up its
     /// limit takes a step too: it resumes before it ends.

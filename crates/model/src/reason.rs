@@ -35,6 +35,13 @@ pub enum Bound {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
+    /// One part of the job has no place; the parts before it would have one.
+    OfPart {
+        /// The name of the part.
+        part: Arc<str>,
+        /// Why it has none.
+        reason: Box<Self>,
+    },
     /// Fewer devices of the requested kind are free in the whole cluster than the job needs.
     GpusNotFree {
         /// Devices requested.

@@ -41,6 +41,20 @@ pub enum Refusal {
         /// The limit, in words.
         most: String,
     },
+    /// One part of the job is refused.
+    OfPart {
+        /// The name of the part.
+        part: Arc<str>,
+        /// Why.
+        refusal: Box<Self>,
+    },
+    /// Nodes could run each part of the job, but they have too few GPUs for all parts.
+    PartsTogether {
+        /// Whole GPUs that all parts ask for.
+        asked: u64,
+        /// GPUs that any of them could use.
+        n_devices: u64,
+    },
     /// The cluster has no GPUs.
     NoGpus {
         /// The request.

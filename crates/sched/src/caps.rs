@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use gpool_model::plan::Fit;
 use gpool_model::policy::{Caps, UserHoldings};
 use gpool_model::{MilliGpu, Owner, Policy, Project, ProjectName, Reason, Shape};
 use gpool_world::World;
@@ -42,7 +41,7 @@ impl Users {
     pub fn quota(&mut self, world: &World, policy: &Policy, shape: &Shape) -> Option<Reason> {
         let uid = shape.uid?;
         let name = || world.user(uid).map_or_else(|| Arc::from(""), |it| Arc::clone(&it.name));
-        self.quota_of(world, policy, (uid, &name), &shape.project, &shape.fit)
+        self.quota_of(world, policy, (uid, &name), shape)
     }
 
     /// The same for a job of a user: of the cluster, or of a project or one above it.
@@ -51,12 +50,11 @@ impl Users {
         world: &World,
         policy: &Policy,
         (uid, name): (u32, &dyn Fn() -> Arc<str>),
-        project: &ProjectName,
-        fit: &Fit,
+        shape: &Shape,
     ) -> Option<Reason> {
-        let more = fit.gpus_together();
+        let more = shape.gpus_together();
         if let Some((most, slots)) = self.slots_most(world) {
-            let (used, more) = (*self.slots_of(world, uid), new_slots(fit));
+            let (used, more) = (*self.slots_of(world, uid), new_slots(shape));
             if more > 0 && used.saturating_add(more) > most {
                 return Some(Reason::UserSlots { used, most, slots });
             }
@@ -67,7 +65,7 @@ impl Users {
                 return Some(Reason::QuotaUser { what, used, most });
             }
         }
-        world.capping(project).find_map(|project| {
+        world.capping(&shape.project).find_map(|project| {
             let held = *self.in_project(world, project, uid);
             let (what, used, most) = project.user_caps.exceeded(held, more)?;
             let (user, project) = (name(), project.name.clone());
@@ -78,9 +76,9 @@ impl Users {
     /// Counts a job of that shape that starts.
     pub fn started(&mut self, world: &World, policy: &Policy, shape: &Shape) {
         let Some(uid) = shape.uid else { return };
-        let more = shape.fit.gpus_together();
+        let more = shape.gpus_together();
         if self.slots_most(world).is_some() {
-            *self.slots_of(world, uid) += new_slots(&shape.fit);
+            *self.slots_of(world, uid) += new_slots(shape);
         }
         if !policy.user_caps.is_none() {
             add(&mut self.get(world, uid).1, more);
@@ -91,25 +89,20 @@ impl Users {
     }
 }
 
-/// Returns why a user may have no more jobs with that fit now, if a limit is reached: of the
+/// Returns why a user may have no more jobs of that shape now, if a limit is reached: of the
 /// cluster, or of a project or one above it.
 #[must_use]
-pub fn user_quota(
-    world: &World,
-    owner: &Owner,
-    project: &ProjectName,
-    fit: &Fit,
-) -> Option<Reason> {
+pub fn user_quota(world: &World, owner: &Owner, shape: &Shape) -> Option<Reason> {
     let caps = world.policy().user_caps.of(&owner.user);
     let by_uid = BTreeMap::from([(owner.uid, (caps, world.held_by(owner.uid)))]);
     let name = || Arc::clone(&owner.user);
     let mut users = Users { by_uid, ..Users::default() };
-    users.quota_of(world, world.policy(), (owner.uid, &name), project, fit)
+    users.quota_of(world, world.policy(), (owner.uid, &name), shape)
 }
 
 /// Task slots that a job takes and does not have yet.
-fn new_slots(fit: &Fit) -> u64 {
-    if fit.at.is_empty() { u64::from(fit.gang.n_tasks()) } else { 0 }
+fn new_slots(shape: &Shape) -> u64 {
+    if shape.fit.at.is_empty() { u64::from(shape.n_tasks()) } else { 0 }
 }
 
 fn add(held: &mut UserHoldings, more: MilliGpu) {

@@ -39,7 +39,7 @@ impl Evictions {
                 && matches!(exit, Exit::Checkpoint | Exit::Requeue)
                 && let Some(beneficiary) = world.row_for(*beneficiary)
             {
-                let n_tasks = world.row_for(*job).map_or(1, |row| row.spec.gang.n_tasks());
+                let n_tasks = world.row_for(*job).map_or(1, |row| row.spec.n_tasks());
                 *n_runs_by_uid.entry(beneficiary.spec.owner.uid).or_default() += u64::from(n_tasks);
             }
         }

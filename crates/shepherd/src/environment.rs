@@ -130,6 +130,12 @@ fn ours(order: &TaskOrder, surroundings: &Surroundings<'_>) -> Vec<(&'static str
             if uuids.is_empty() { "void".into() } else { uuids.into_bytes() },
         ),
     ];
+    if let Some((part, rank)) = order.part() {
+        ours.push(("GPOOL_PART", part.name.as_bytes().to_vec()));
+        ours.push(("GPOOL_PART_RANK", rank.to_string().into()));
+        ours.push(("GPOOL_PART_NUM_TASKS", part.n_tasks.to_string().into()));
+        ours.push(("GPOOL_PARTS", rendezvous::parts(order).into()));
+    }
     ours.extend(rendezvous::variables(order, &place));
     if spec.gang.has_launcher() {
         let nodes: Vec<&str> = match &order.nodes[..] {
@@ -278,7 +284,10 @@ pub fn output_file(path: &str, order: &TaskOrder) -> String {
         filled.push_str(&format!(".{element}"));
     }
     let gang = order.spec.gang;
-    let by_node = has_pattern(path, &['N']) && gang.tasks_per_node == 1 && !gang.anywhere;
+    let by_node = has_pattern(path, &['N'])
+        && gang.tasks_per_node == 1
+        && !gang.anywhere
+        && order.parts.is_empty();
     if order.task().rank > 0 && !has_pattern(path, &['t']) && !by_node {
         filled.push_str(&format!(".{}", order.task().rank));
     }

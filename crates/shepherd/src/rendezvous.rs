@@ -3,7 +3,7 @@
 //! `torchrun` takes each of its options from a variable as well: `PET_` and the option's name
 //! (`torch.distributed.argparse_util`).
 
-use gpool_model::agent::TaskOrder;
+use gpool_model::agent::{PartTasks, TaskOrder};
 use gpool_model::{Attempt, Gang, JobId, Joins};
 
 /// The position of a task among the tasks of its job.
@@ -33,15 +33,38 @@ impl<'a> TaskPosition<'a> {
                 n_tasks: 1,
             };
         }
-        let mut nodes: Vec<&str> = order.nodes.iter().map(|node| node.as_str()).collect();
-        let before = &nodes[..nodes.len().min(order.task().rank as usize)];
+        let by_rank: Vec<&str> = order.nodes.iter().map(|node| node.as_str()).collect();
+        let before = &by_rank[..by_rank.len().min(order.task().rank as usize)];
         let local_rank = before.iter().filter(|node| **node == own).count();
-        let n_tasks = nodes.len();
-        let tasks_by_node = nodes.chunk_by(|one, next| one == next).map(<[&str]>::len).collect();
-        nodes.dedup();
+        let n_tasks = by_rank.len();
+        // Tasks of several parts of a job may be on one node, with others between them.
+        let (mut nodes, mut tasks_by_node) = (Vec::<&str>::new(), Vec::new());
+        for node in by_rank {
+            match nodes.iter().position(|known| *known == node) {
+                Some(at) => tasks_by_node[at] += 1,
+                None => {
+                    nodes.push(node);
+                    tasks_by_node.push(1);
+                }
+            }
+        }
         let node_rank = nodes.iter().position(|node| *node == own).unwrap_or(0);
         Self { nodes, tasks_by_node, node_rank, local_rank, n_tasks }
     }
+}
+
+/// The parts of a job with the nodes of their tasks: `head=lab1 worker=lab2,lab3`.
+pub fn parts(order: &TaskOrder) -> String {
+    let mut rest = &order.nodes[..];
+    let text = |part: &PartTasks| {
+        let n_tasks = usize::try_from(part.n_tasks).unwrap_or(usize::MAX);
+        let (own, others) = rest.split_at(n_tasks.min(rest.len()));
+        rest = others;
+        let mut nodes: Vec<&str> = own.iter().map(|node| node.as_str()).collect();
+        nodes.dedup();
+        format!("{}={}", part.name, nodes.join(","))
+    };
+    order.parts.iter().map(text).collect::<Vec<_>>().join(" ")
 }
 
 /// The run that a task belongs to, from the start or because it joined later.

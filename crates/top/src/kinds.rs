@@ -32,8 +32,8 @@ pub static JOBS_LIST: ListSpec<Job> = ListSpec {
     name: |job| job.id.clone(),
     text: |job| {
         let (state, places) = (state(job.state.as_str()), places(&job.placement));
-        let gpus = job.request.gpus_text();
-        [&*job.id, &job.name, &job.user, &job.project, gpus, &state, &places].join(" ")
+        let gpus = job.request.gpus_words();
+        [&*job.id, &job.name, &job.user, &job.project, &gpus, &state, &places].join(" ")
     },
     sorts: &[
         Sort { letter: 'n', name: "ID", compare: |_, _| Ordering::Equal },

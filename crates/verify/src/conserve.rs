@@ -33,7 +33,7 @@ pub(crate) fn check_nothing_fits(
         let Some((job, placements)) = decision.started() else { continue };
         course.take_back_for(snapshot, plan, job);
         if let (Some(row), Some(when)) = (row_of(world, job), course::started(snapshot, job)) {
-            placements.iter().for_each(|placement| course.add(placement, row, when));
+            course.add_all(placements, row, when);
         }
     }
     let mut courses = vec![course];
@@ -41,14 +41,15 @@ pub(crate) fn check_nothing_fits(
         let mut course = courses.last().cloned().unwrap_or_default();
         if let Some(row) = row_of(world, planned.job) {
             let when = course::stretch(&shape_of(world, row), planned.at);
-            planned.placements.iter().for_each(|it| course.add(it, row, when));
+            course.add_all(&planned.placements, row, when);
         }
         courses.push(course);
     }
     let mut room = BTreeMap::<(Shape, usize), Option<NodeName>>::new();
     let left = waiting_rows(snapshot, &started).into_iter().map(|(row, _)| row);
     let is_kept = |row: &JobRow| is_full(row) || after.keeps(snapshot, policy, row);
-    for row in left.filter(|row| !is_kept(row)) {
+    // Whether all parts of a job fit at once depends on where each goes.
+    for row in left.filter(|row| !is_kept(row) && row.spec.parts.is_empty()) {
         let before = plan.planned.iter().map(|it| it.job);
         let n_before = before.take_while(|job| comes_after(snapshot, policy, row, *job)).count();
         let key = (shape_of(world, row), n_before);

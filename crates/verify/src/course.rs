@@ -13,7 +13,7 @@ use gpool_model::{
 use gpool_world::{JobRow, Snapshot, World};
 
 use crate::arrays::row_of;
-use crate::job::{has_value, ran, taken_by, values, with_plain};
+use crate::job::{has_value, of_task, ran, taken_by, values, with_plain};
 use crate::projects::upwards;
 use crate::tally::{
     HOST_KINDS, add, add_memory, booked, capacity, devices_on_node, has_all, has_at, is_at, is_of,
@@ -191,6 +191,14 @@ impl<'a> AllocationTimeline<'a> {
         own.filter(|it| it.job == job && it.alone.is_none()).for_each(|it| it.when.until = until);
     }
 
+    /// Adds the placements of all tasks of a job, by rank.
+    pub fn add_all(&mut self, placements: &'a [Placement], row: &JobRow, when: Stretch) {
+        for (rank, placement) in placements.iter().enumerate() {
+            self.add(placement, &of_task(row, rank), when);
+        }
+    }
+
+    /// Adds the placement of a task. `row` is as the task asks.
     pub fn add(&mut self, placement: &'a Placement, row: &JobRow, when: Stretch) {
         let resources = taken_by(row, &placement.slots);
         let (slots, alone) = (placement.slots.clone(), Some(row.spec.is_exclusive()));

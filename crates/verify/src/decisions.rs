@@ -1,6 +1,6 @@
 //! Checks that the jobs in a plan may start, on the nodes and devices that it names.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::pause::pause_memory;
 use gpool_model::{
@@ -10,7 +10,7 @@ use gpool_model::{
 use gpool_world::{JobRow, Snapshot};
 
 use crate::arrays::{Running, attempt_of, row_of};
-use crate::job::{is_parked, is_spread, is_together, n_tasks, places_of, taken_by};
+use crate::job::{is_parked, is_spread, is_together, n_tasks, of_task, places_of, taken_by};
 use crate::tally::{
     HOST_KINDS, Holding, NodeTally, Tally, Tenancy, add, capacity, has_all, is_of, milli_of,
     unusable,
@@ -65,19 +65,21 @@ pub(crate) fn check(
         let (places, tasks) = (placements.len(), n_tasks(&row.spec));
         if places != tasks {
             found.push(Violation::WrongNumberOfTasks { job, places, tasks });
-        } else if !is_spread(row.spec.gang, placements.iter().map(|it| &it.node)) {
+        } else if !is_spread(&row.spec, placements.iter().map(|it| &it.node)) {
             found.push(Violation::WrongSpread { job });
         } else if !resumes && !is_together(world, &row.spec, placements.iter().map(|it| &it.node)) {
             found.push(Violation::NotTogether { job });
         }
-        let mut ranks = BTreeSet::new();
-        for (rank, placement) in placements.iter().enumerate() {
-            let rank = u32::try_from(rank).unwrap_or(u32::MAX);
+        let mut ranks_by_part = BTreeMap::<Option<usize>, BTreeSet<_>>::new();
+        for (at, placement) in placements.iter().enumerate() {
+            let rank = u32::try_from(at).unwrap_or(u32::MAX);
+            let part = row.spec.part_of(rank).map(|(part, _)| part);
             let task = TaskId { job, attempt, rank };
+            let row = &*of_task(row, at);
             check_placement(row, (task, is_claim), placement, tally, found);
-            ranks.extend(ranks_of(row, placement, tally));
+            ranks_by_part.entry(part).or_default().extend(ranks_of(row, placement, tally));
         }
-        if ranks.len() > 1 {
+        if ranks_by_part.values().any(|ranks| ranks.len() > 1) {
             found.push(Violation::MixedKinds { job });
         }
     }

@@ -1,12 +1,14 @@
 //! A job's demand, attained GPU-time and state of waiting, from its records alone.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use gpool_model::plan::Fit;
 use gpool_model::{
-    Allocation, AllocationState, Bytes, Decision, Gang, JobId, JobSpec, Millis, Node, NodeFilter,
-    NodeName, OrderKey, Phase, Placement, Plan, Policy, PoolName, ResourceKind, Resources, Sharer,
-    Slot, Timestamp,
+    Allocation, AllocationState, Bytes, Decision, Gang, JobId, JobPart, JobSpec, Millis, Node,
+    NodeFilter, NodeName, OrderKey, PartFit, Phase, Placement, Plan, Policy, PoolName,
+    ResourceKind, Resources, Sharer, Slot, Timestamp,
 };
 use gpool_world::{JobRow, Snapshot, World};
 
@@ -37,6 +39,34 @@ pub(crate) fn fit_of(row: &JobRow) -> Fit {
     }
 }
 
+/// A row as its task with this rank asks: with the request of the part that it belongs to.
+pub(crate) fn of_task(row: &JobRow, rank: usize) -> Cow<'_, JobRow> {
+    let mut first = 0;
+    for (at, part) in row.spec.parts.iter().enumerate() {
+        first += usize::try_from(part.gang.n_tasks()).unwrap_or(usize::MAX);
+        if rank < first {
+            return Cow::Owned(of_part(row, at));
+        }
+    }
+    Cow::Borrowed(row)
+}
+
+/// A row with the request of one of its parts.
+fn of_part(row: &JobRow, at: usize) -> JobRow {
+    let spec = JobSpec { request: row.spec.request.of_part(at), ..(*row.spec).clone() };
+    JobRow { spec: Arc::new(spec), ..row.clone() }
+}
+
+/// What each part of a job asks of nodes; empty for a job without parts.
+pub(crate) fn parts_of(row: &JobRow) -> Vec<PartFit> {
+    let parts = row.spec.parts.iter().enumerate();
+    let fit = |(at, part): (usize, &JobPart)| PartFit {
+        name: Arc::clone(&part.name),
+        fit: fit_of(&of_part(row, at)),
+    };
+    parts.map(fit).collect()
+}
+
 /// Returns the placements of a job's tasks, by rank.
 pub(crate) fn places_of(row: &JobRow) -> Vec<Placement> {
     let place = |it: &Allocation| Placement { node: it.node.clone(), slots: it.slots.clone() };
@@ -65,9 +95,10 @@ pub(crate) fn waits_since(row: &JobRow) -> Option<Timestamp> {
     }
 }
 
-/// Returns what a job that starts or resumes takes and does not have yet.
+/// Returns what a task that starts or resumes takes and does not have yet. `row` is as the task
+/// asks.
 pub(crate) fn taken_by(row: &JobRow, slots: &[Slot]) -> Resources {
-    let mut taken = row.spec.resources(slots);
+    let mut taken = row.spec.resources(0, slots);
     if is_parked(row) {
         taken.set(ResourceKind::Memory, 0);
         taken.set(ResourceKind::Tasks, 0);
@@ -154,8 +185,12 @@ pub(crate) fn ran(row: &JobRow) -> Millis {
 
 /// How many tasks a job has.
 pub(crate) fn n_tasks(spec: &JobSpec) -> usize {
-    let Gang { nodes, tasks_per_node, .. } = spec.gang;
-    usize::try_from(u64::from(nodes) * u64::from(tasks_per_node)).unwrap_or(usize::MAX)
+    let of = |gang: Gang| u64::from(gang.nodes) * u64::from(gang.tasks_per_node);
+    let n_tasks = match &spec.parts[..] {
+        [] => of(spec.gang),
+        parts => parts.iter().map(|part| of(part.gang)).sum(),
+    };
+    usize::try_from(n_tasks).unwrap_or(usize::MAX)
 }
 
 /// Whether the nodes of a gang have one value of the label that it needs.
@@ -185,10 +220,23 @@ pub(crate) fn has_value(node: &Node, fit: &Fit, value: Option<&str>) -> bool {
     value.is_none_or(|value| fit.topology().and_then(own) == Some(value))
 }
 
-/// Whether tasks are on the right number of nodes with the same number on each, unless they may run
-/// anywhere. Tasks on one node are listed together.
-pub(crate) fn is_spread<'a>(gang: Gang, nodes: impl Iterator<Item = &'a NodeName>) -> bool {
+/// Whether the tasks of each part are on the right number of nodes with the same number on each,
+/// unless they may run anywhere. Tasks of one part on one node are listed together.
+pub(crate) fn is_spread<'a>(spec: &JobSpec, nodes: impl Iterator<Item = &'a NodeName>) -> bool {
     let nodes: Vec<&NodeName> = nodes.collect();
+    let mut rest = &nodes[..];
+    if spec.parts.is_empty() {
+        return is_spread_alone(spec.gang, rest);
+    }
+    spec.parts.iter().all(|part| {
+        let n_tasks = usize::try_from(part.gang.n_tasks()).unwrap_or(usize::MAX);
+        let (own, others) = rest.split_at(n_tasks.min(rest.len()));
+        rest = others;
+        is_spread_alone(part.gang, own)
+    })
+}
+
+fn is_spread_alone(gang: Gang, nodes: &[&NodeName]) -> bool {
     let groups: Vec<&[&NodeName]> = nodes.chunk_by(|one, next| one == next).collect();
     let distinct: BTreeSet<&NodeName> = nodes.iter().copied().collect();
     let is_full = |group: &&[&NodeName]| u32::try_from(group.len()) == Ok(gang.tasks_per_node);

@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::plan::Fit;
 use gpool_model::{
-    OrderKey, Placement, Plan, Policy, PoolName, Project, ProjectName, ShareBetween,
+    OrderKey, PartFit, Placement, Plan, Policy, PoolName, Project, ProjectName, ShareBetween,
 };
 use gpool_world::{JobRow, Snapshot, World};
 
 use crate::arrays::{Running, row_of, waiting_rows};
-use crate::job::{domain, fit_of, is_escalated, level, started};
+use crate::job::{domain, fit_of, is_escalated, level, parts_of, started};
 use crate::plan_state::PlanState;
 use crate::shape::shape_of;
 use crate::violation::Violation;
@@ -80,7 +80,7 @@ pub(crate) fn check_decisions(
     found: &mut Vec<Violation>,
 ) {
     type StartKey<'a> = (
-        Fit,
+        (Fit, Vec<PartFit>),
         (bool, Option<&'a PoolName>),
         &'a ProjectName,
         Option<u32>,
@@ -100,7 +100,8 @@ pub(crate) fn check_decisions(
             true => placements.iter().flat_map(|it| classes_of(world, it)).collect(),
             false => BTreeSet::new(),
         };
-        let asked = (fit_of(row), domain(policy, row), &row.spec.project, user(row), classes);
+        let asked = (fit_of(row), parts_of(row));
+        let asked = (asked, domain(policy, row), &row.spec.project, user(row), classes);
         if let Some(before) = last_by_fit.insert(asked, row)
             && compare(snapshot, policy, before, row) == Ordering::Greater
         {
@@ -142,7 +143,7 @@ pub(crate) fn check_passed_over(
     let key = |row: &JobRow| {
         let shape = shape_of(world, row);
         let takes = shape.takes.map_or(u64::MAX, gpool_model::Millis::get);
-        ((shape.fit, shape.domain, shape.project, shape.uid, shape.reserved_as), takes)
+        ((shape.fit, shape.parts, shape.domain, shape.project, shape.uid, shape.reserved_as), takes)
     };
     let mut first_waiting = BTreeMap::<_, BTreeMap<u64, &JobRow>>::new();
     let running = Running::of(world, plan);

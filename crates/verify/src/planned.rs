@@ -11,7 +11,9 @@ use gpool_world::{JobRow, Snapshot};
 
 use crate::arrays::{Running, row_of, waiting_rows};
 use crate::course::{AllocationTimeline, reservation_turns, reserved, started, stretch};
-use crate::job::{domain, is_escalated, is_spread, is_together, n_tasks, pending, taken_by};
+use crate::job::{
+    domain, fit_of, is_escalated, is_spread, is_together, n_tasks, of_task, pending, taken_by,
+};
 use crate::order::compare;
 use crate::projects::{are_bounded, are_shared};
 use crate::shape::shape_of;
@@ -58,7 +60,7 @@ pub(crate) fn check_feasible(snapshot: &Snapshot<'_>, plan: &Plan, found: &mut V
         let (places, tasks) = (planned.placements.len(), n_tasks(&row.spec));
         if places != tasks {
             found.push(Violation::WrongNumberOfTasks { job, places, tasks });
-        } else if !is_spread(row.spec.gang, planned.placements.iter().map(|it| &it.node)) {
+        } else if !is_spread(&row.spec, planned.placements.iter().map(|it| &it.node)) {
             found.push(Violation::WrongSpread { job });
         }
         let is_paused = !shape.fit.at.is_empty();
@@ -66,9 +68,11 @@ pub(crate) fn check_feasible(snapshot: &Snapshot<'_>, plan: &Plan, found: &mut V
         if !is_paused && !is_together(world, &row.spec, nodes) {
             found.push(Violation::NotTogether { job });
         }
-        for placement in &planned.placements {
+        for (rank, placement) in planned.placements.iter().enumerate() {
             let node = world.node(&placement.node).map(|row| &row.node);
             let place = (planned.at, placement);
+            let row = &*of_task(row, rank);
+            let shape = Shape { fit: fit_of(row), ..shape.clone() };
             if !node.is_some_and(|node| is_free(snapshot, &course, node, place, row, &shape)) {
                 let (at, node) = (planned.at, placement.node.clone());
                 found.push(Violation::PlannedNotFree { job, at, node });
@@ -88,7 +92,7 @@ fn add_started<'a>(
     let Some(row) = row_of(snapshot.world, job) else { return };
     if let Some(when) = started(snapshot, job) {
         course.free_paused_memory(job, when.until);
-        placements.iter().for_each(|placement| course.add(placement, row, when));
+        course.add_all(placements, row, when);
     }
 }
 
@@ -200,16 +204,20 @@ fn expected(
         if !(is_top || by_right) || unknown.contains(&shape) {
             continue;
         }
-        let Some(at) = earliest(snapshot, &course, &shape) else {
+        let at = match shape.parts.is_empty() {
+            true => earliest(snapshot, &course, &shape),
+            // Whether all parts fit at once depends on where each goes; only the plan knows.
+            false => plan.planned.iter().find(|it| is_of(row, it.job)).map(|it| it.at),
+        };
+        let Some(at) = at else {
             unknown.insert(shape);
             continue;
         };
         // The plan chooses the devices; another check covers them.
         let id = row.job.id;
         let own = plan.planned.iter().find(|it| is_of(row, it.job) && it.at == at);
-        for placement in own.iter().flat_map(|it| &it.placements) {
-            course.add(placement, row, stretch(&shape, at));
-        }
+        let placements = own.map_or(&[][..], |it| &it.placements);
+        course.add_all(placements, row, stretch(&shape, at));
         expected.push((own.map_or(id, |it| it.job), at));
         n_planned += 1;
         users.add(world, row);
@@ -261,6 +269,9 @@ fn is_of(row: &JobRow, job: JobId) -> bool {
 }
 
 fn waits_for_room(reason: &Reason) -> bool {
+    if let Reason::OfPart { reason, .. } = reason {
+        return waits_for_room(reason);
+    }
     if let Reason::NodesNotFree { need, able, .. } | Reason::TasksNotFree { need, able, .. } =
         reason
     {
@@ -321,5 +332,6 @@ fn asks_no_more(row: &JobRow, other: &JobRow) -> bool {
         && one.gpus_together() <= other.gpus_together()
         && one.cpus <= other.cpus
         && one.memory <= other.memory
-        && one.gang.n_tasks() <= other.gang.n_tasks()
+        && n_tasks(one) <= n_tasks(other)
+        && one.parts.is_empty()
 }

@@ -14,7 +14,7 @@ use gpool_model::{
 use gpool_world::{JobRow, Snapshot, World};
 
 use crate::arrays::row_of;
-use crate::job::{is_parked, n_tasks};
+use crate::job::{is_parked, n_tasks, of_task};
 use crate::tally::add;
 use crate::violation::Violation;
 
@@ -375,10 +375,11 @@ fn parts_of(
 /// Returns what a job asks for of the kinds that quotas may count, with the GPUs that it gets.
 fn asked_at(world: &World, row: &JobRow, placements: &[Placement]) -> Resources {
     let mut asked = request_of(row);
-    // The size of a share by memory depends on its device, and is not known before it is booked.
-    let gpus = &row.spec.gpus;
-    let each = gpus.size().get() / u64::from(gpus.n_devices().max(1));
-    for it in placements {
+    for (rank, it) in placements.iter().enumerate() {
+        // The size of a share by memory depends on its device, and is not known before it is
+        // booked.
+        let gpus = &of_task(row, rank).spec.gpus;
+        let each = gpus.size().get() / u64::from(gpus.n_devices().max(1));
         add(&mut asked, &parts_of(world, &it.node, &it.slots, |_| each));
     }
     asked
@@ -387,16 +388,18 @@ fn asked_at(world: &World, row: &JobRow, placements: &[Placement]) -> Resources 
 /// Returns what a job asks for of the kinds that quotas may count.
 fn request_of(row: &JobRow) -> Resources {
     let n_tasks = u32::try_from(n_tasks(&row.spec)).unwrap_or(u32::MAX);
-    let times = |amount: u64| amount.saturating_mul(u64::from(n_tasks));
-    let asked = Resources::none()
-        .with_gpus(row.spec.gpus_together())
-        .with_cpus(MilliCpu::new(times(row.spec.cpus.unwrap_or_default().get())));
-    if is_parked(row) {
-        return asked;
+    let (mut cpus, mut memory) = (0_u64, 0_u64);
+    row.spec.each_part(|part| {
+        let times = |amount: u64| amount.saturating_mul(u64::from(part.gang.n_tasks()));
+        cpus = cpus.saturating_add(times(part.cpus.unwrap_or_default().get()));
+        memory = memory.saturating_add(times(part.memory.unwrap_or_default().get()));
+    });
+    let asked =
+        Resources::none().with_gpus(row.spec.gpus_together()).with_cpus(MilliCpu::new(cpus));
+    match is_parked(row) {
+        true => asked,
+        false => asked.with_memory(Bytes::new(memory)).with_tasks(n_tasks),
     }
-    asked
-        .with_memory(Bytes::new(times(row.spec.memory.unwrap_or_default().get())))
-        .with_tasks(n_tasks)
 }
 
 /// A project and all projects above it.

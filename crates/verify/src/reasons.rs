@@ -3,6 +3,7 @@
 
 mod room;
 
+use gpool_model::plan::Fit;
 use gpool_model::policy::UserCap;
 use gpool_model::{
     Device, Node, NodeName, Plan, PlannedStart, Policy, ProjectName, Reason, ReservationName, Wait,
@@ -16,7 +17,7 @@ use crate::plan_state::PlanState;
 use crate::planned::comes_after;
 use crate::projects::{self, Projects};
 use crate::shape::shape_of;
-use crate::tally::Tally;
+use crate::tally::{Tally, devices_on_node};
 use crate::users::{self, Users};
 use crate::violation::Violation;
 
@@ -65,7 +66,7 @@ pub(crate) fn check(
             Reason::UserSlots { used, most, slots } => {
                 let world = snapshot.world;
                 wait.shape.uid.is_some_and(|uid| {
-                    let n_tasks = u64::from(wait.shape.fit.gang.n_tasks());
+                    let n_tasks = u64::from(wait.shape.n_tasks());
                     users::slots_most(world) == Some((*most, *slots))
                         && used.saturating_add(n_tasks) > *most
                         && between(*used, users_before.slots(uid), users_after.slots(uid))
@@ -82,12 +83,39 @@ pub(crate) fn check(
                     && held.saturating_add(*asked) > *most
                     && between(*held, now(projects_before), now(projects_after))
             }
+            Reason::OfPart { part, reason } => is_true_of_part(&moment, wait, part, reason),
             reason => moment.is_true(reason),
         };
         if !of_array && (wait.array.is_some() || !is_true) {
             let (shape, reason) = (Box::new((*wait.shape).clone()), wait.reason.clone());
             found.push(Violation::ReasonUntrue { shape, reason });
         }
+    }
+}
+
+/// Whether the reason of one part is right. What is free for a part depends on where the parts
+/// before it go, so numbers are compared only for the part that is placed first: the first of those
+/// that need most of one node.
+fn is_true_of_part(moment: &Moment<'_>, wait: &Wait, part: &str, reason: &Reason) -> bool {
+    let parts = &wait.shape.parts;
+    let need = |fit: &Fit| {
+        let n_tasks = u64::from(fit.gang.tasks_per_node);
+        let cpus = fit.cpus.get().saturating_mul(n_tasks);
+        (devices_on_node(fit), fit.gpus.share().is_none(), cpus, fit.memory.get())
+    };
+    let most = parts.iter().map(|it| need(&it.fit)).max();
+    let first = parts.iter().find(|it| Some(need(&it.fit)) == most);
+    let is_room = !matches!(
+        reason,
+        Reason::WouldDelay { .. }
+            | Reason::ReservedForOther { .. }
+            | Reason::MaintenanceSoon { .. }
+            | Reason::NotReserved { .. }
+            | Reason::QuotaProject { .. }
+    );
+    match first.filter(|first| *first.name == *part && is_room) {
+        Some(first) => Moment { fit: &first.fit, ..*moment }.is_true(reason),
+        None => parts.iter().any(|it| *it.name == *part),
     }
 }
 
@@ -110,7 +138,7 @@ impl UserQuota<'_> {
     ) -> Option<&'a JobRow> {
         let (world, uid) = (snapshot.world, wait.shape.uid?);
         let (project, what) = (self.project, self.what);
-        let gpus = wait.shape.fit.gpus_together().get();
+        let gpus = wait.shape.gpus_together().get();
         let more = if what == UserCap::RunningJobs { 1 } else { gpus };
         let row = world.job_rows().find(|row| row.spec.owner.uid == uid)?;
         let most = users::most(world, policy, &row.spec.owner.user, project, what);

@@ -3,7 +3,7 @@
 use gpool_model::{Beneficiary, JobId, Millis, OrderKey, Shape, ShareBetween, Timestamp};
 use gpool_world::{JobRow, World};
 
-use crate::job::{self, fit_of, ran};
+use crate::job::{self, fit_of, parts_of, ran};
 use crate::users::is_capping;
 
 /// Returns the shape of a job, from its records alone.
@@ -45,5 +45,6 @@ pub(crate) fn shape_of(world: &World, row: &JobRow) -> Shape {
             u8::try_from(level).unwrap_or(u8::MAX)
         }),
         fit: fit_of(row),
+        parts: parts_of(row),
     }
 }

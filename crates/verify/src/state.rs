@@ -12,7 +12,7 @@ use gpool_world::{DeviceLedger, JobRow, NodeRow, PendingQueue, QueueHead, Snapsh
 
 use crate::arrays::{check_row, weight};
 use crate::decisions::check_shared;
-use crate::job::{is_escalated, is_spread, n_tasks};
+use crate::job::{is_escalated, is_spread, n_tasks, of_task};
 use crate::ledger::{check_capacity, check_ledger};
 use crate::projects::check_holdings;
 use crate::shape::shape_of;
@@ -89,11 +89,11 @@ fn check_job(snapshot: &Snapshot<'_>, id: JobId, row: &JobRow, found: &mut Vec<V
             let (places, tasks) = (allocations.len(), n_tasks(&row.spec));
             if places != tasks {
                 found.push(Violation::WrongNumberOfTasks { job: id, places, tasks });
-            } else if !is_spread(row.spec.gang, allocations.iter().map(|it| &it.node)) {
+            } else if !is_spread(&row.spec, allocations.iter().map(|it| &it.node)) {
                 found.push(Violation::WrongSpread { job: id });
             }
             for (rank, allocation) in allocations.iter().enumerate() {
-                check_allocation(world, row, rank, allocation, found);
+                check_allocation(world, &of_task(row, rank), rank, allocation, found);
             }
         }
     }
@@ -189,7 +189,7 @@ fn check_allocation(
         resources.set(ResourceKind::PauseMemory, 0);
     }
     let is_less = may_be_less && resources == parked;
-    let is_whole = resources == row.spec.resources(&allocation.slots);
+    let is_whole = resources == row.spec.resources(0, &allocation.slots);
     if !is_less && (allocation.is_paused() || !is_whole) {
         found.push(Violation::WrongResources { job: id });
     }

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use gpool_model::policy::{Caps, UserCap};
-use gpool_model::{MilliGpu, Plan, Policy, ProjectName, ResourceKind};
+use gpool_model::{JobPart, MilliGpu, Plan, Policy, ProjectName, ResourceKind};
 use gpool_world::{JobRow, Snapshot, World};
 
 use crate::arrays::row_of;
-use crate::job::{is_parked, started};
+use crate::job::{is_parked, n_tasks, started};
 use crate::projects::upwards;
 use crate::tally::capacity;
 use crate::violation::Violation;
@@ -159,7 +159,7 @@ fn slots(row: &JobRow) -> u64 {
 
 /// How many task slots a job takes when it starts; a job that resumes has its slots already.
 pub(crate) fn new_slots(row: &JobRow) -> u64 {
-    if is_parked(row) { 0 } else { u64::from(row.spec.gang.n_tasks()) }
+    if is_parked(row) { 0 } else { n_tasks(&row.spec) as u64 }
 }
 
 /// How many task slots one user may have, and how many exist, if that is limited.
@@ -174,7 +174,8 @@ pub(crate) fn slots_most(world: &World) -> Option<(u64, u64)> {
 /// Returns the GPUs that a job with allocations counts for: its request, or the instances that it
 /// has.
 fn gpus_held(row: &JobRow) -> u64 {
-    if !row.spec.gpus.is_of_instances() {
+    let of_instances = |part: &JobPart| part.gpus.is_of_instances();
+    if !row.spec.gpus.is_of_instances() && !row.spec.parts.iter().any(of_instances) {
         return row.spec.gpus_together().get();
     }
     let slots = row.job.phase.allocations().iter().flat_map(|it| &it.slots);
@@ -207,7 +208,8 @@ pub(crate) fn check_index(world: &World, found: &mut Vec<Violation>) {
         let n = row.job.array.as_ref().map_or(1, |array| u64::from(array.n_unstarted()));
         *n_jobs += n;
         *n_waiting += if row.job.phase.allocations().is_empty() { n } else { 0 };
-        let plain = if row.spec.gpus.is_none() { slots(row) } else { 0 };
+        let plain = row.job.phase.allocations().iter().filter(|it| it.slots.is_empty());
+        let plain = plain.map(|it| it.resources.get(&ResourceKind::Tasks)).sum::<u64>();
         counted.slots = (counted.slots.0 + slots(row), counted.slots.1 + plain);
         if holds(row) {
             let own = gpus_held(row);

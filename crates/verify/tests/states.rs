@@ -81,7 +81,7 @@ fn a_claim_may_stand_on_what_is_being_left() {
     let claim = Allocation {
         task: task(3),
         node: NodeName::new("lab1"),
-        resources: spec.resources(&slots),
+        resources: spec.resources(0, &slots),
         slots,
         state: AllocationState::Claimed { after: vec![task(2)] },
     };

@@ -132,7 +132,7 @@ fn start(job: &Job) -> Option<Time> {
 
 fn label(job: &Job) -> String {
     let name: String = job.name.chars().take(20).collect();
-    format!("{} {name} · {}", job.id, job.request.gpus_text())
+    format!("{} {name} · {}", job.id, job.request.gpus_words())
 }
 
 fn run(job: &Job, ends: JobEnds, place: impl Fn(u64) -> u64) -> GanttRow {

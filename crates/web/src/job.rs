@@ -280,7 +280,7 @@ pub fn rows(job: &Job, now: Time) -> Vec<(String, String)> {
     let all = [
         ("User", Some(job.user.clone())),
         ("Project", Some(job.project.clone())),
-        ("GPUs", Some(job.request.gpus_text().to_owned())),
+        ("GPUs", Some(job.request.gpus_words().into_owned())),
         ("Place", Some(places(&job.placement)).filter(|it| !it.is_empty())),
         ("Priority", Some(job.request.priority_number().to_string())),
         (

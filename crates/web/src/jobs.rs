@@ -141,8 +141,10 @@ fn row(job: &Job, now: Time) -> Row {
     let start =
         job.forecast.eta.as_ref().and_then(|eta| eta.p50).filter(|_| job.run.started_at.is_none());
     let gpus = match &job.array {
-        Some(array) => format!("{} each of {} elements", job.request.gpus_text(), array.n_elements),
-        None => job.request.gpus_text().to_owned(),
+        Some(array) => {
+            format!("{} each of {} elements", job.request.gpus_words(), array.n_elements)
+        }
+        None => job.request.gpus_words().into_owned(),
     };
     Row {
         id: job.id.clone(),

@@ -1,6 +1,7 @@
 //! The body of `POST /jobs`, and a line of a bulk submission. The `check` files validate the
 //! values.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use base64::Engine as _;
@@ -111,6 +112,12 @@ pub struct JobCreate {
     /// (`"4-8"`) the job grows and shrinks while it runs. Cannot be combined with `nodes`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tasks: Option<Quantity>,
+    /// Parts of a job with tasks of different shapes: `"head:1xcpu"`,
+    /// `"worker:4xa100:8,cpus=16,mem=100G,tasks=2"`: name, number of nodes, GPUs of each task, and
+    /// optionally cores and memory of each task and the number of tasks on each node. At least two.
+    /// All tasks start together. Replaces `gpus`, `cpus`, `mem`, `nodes` and `tasks`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<String>,
     /// If true, sets the environment variables that `torchrun` reads instead of its options.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub torchrun: bool,
@@ -382,6 +389,21 @@ impl JobCreate {
     #[must_use]
     pub fn gpus_text(&self) -> &str {
         self.gpus.as_deref().unwrap_or("0")
+    }
+
+    /// The GPUs of each task as users read them; of a job with parts, those of each part.
+    #[must_use]
+    pub fn gpus_words(&self) -> Cow<'_, str> {
+        match &self.parts[..] {
+            [] => Cow::Borrowed(self.gpus_text()),
+            parts => {
+                let shape = |part: &String| {
+                    let shape = part.split_once(':').map_or("", |(_, shape)| shape);
+                    shape.split(',').next().unwrap_or_default().to_owned()
+                };
+                Cow::Owned(parts.iter().map(shape).collect::<Vec<_>>().join("+"))
+            }
+        }
     }
 
     /// The reserved CPU cores of each task.

@@ -107,6 +107,14 @@ impl JobCreate {
     /// layer, so that the upper layer wins for repeated entries.
     #[must_use]
     pub fn over(mut self, mut below: Self) -> Self {
+        // Parts have shapes of their own.
+        if !self.parts.is_empty() {
+            (below.gpus, below.gpu_share, below.gpu_memory) = (None, None, None);
+            (below.cpus, below.mem) = (None, None);
+            (below.nodes, below.tasks_per_node, below.tasks) = (None, None, None);
+        } else if self.nodes.is_some() || self.tasks.is_some() || self.gpus.is_some() {
+            below.parts.clear();
+        }
         // The placement of tasks is either `tasks` or the other two fields.
         if self.tasks.is_some() {
             (below.nodes, below.tasks_per_node) = (None, None);

@@ -23,7 +23,7 @@ pub struct GangStatus {
     pub nodes_most: Option<u32>,
     /// Number of tasks on each node. With `anywhere`, the minimum.
     pub tasks_per_node: u32,
-    /// Whether the tasks may be placed on any number of nodes.
+    /// Whether the tasks may be placed on any number of nodes; also for a job with parts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub anywhere: bool,
     /// Default number of processes that the launcher starts. Set if only the first task runs the
@@ -39,6 +39,9 @@ pub struct GangStatus {
 pub struct TaskStatus {
     /// Rank of the task, from 0.
     pub rank: u32,
+    /// Name of the part that the task belongs to. Set for jobs with parts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<String>,
     /// Node of the task.
     pub node: String,
     /// State of the task: `starting`, `running`, `succeeded`, `failed`, or `stopped` (by gpool).
@@ -57,20 +60,29 @@ impl GangStatus {
     /// Returns the tasks of a job; `None` for a job of a single task.
     #[must_use]
     pub fn of(spec: &JobSpec, job: &gpool_model::Job) -> Option<Self> {
-        let Gang { nodes, tasks_per_node, anywhere, .. } = spec.gang;
+        // The tasks of all parts together may be on any nodes.
+        let Gang { nodes, tasks_per_node, anywhere, .. } = match spec.has_parts() {
+            true => Gang { nodes: spec.n_tasks(), anywhere: true, ..Gang::SINGLE },
+            false => spec.gang,
+        };
         let held = match &job.phase {
             Phase::Ended(end) => &end.allocations[..],
             phase => phase.allocations(),
         };
         let courses = job.course.tasks.iter().map(Some).chain(std::iter::repeat(None));
         // A single task adds nothing to the job's own fields.
-        let held = if spec.gang.n_tasks() > 1 { held } else { &[] };
-        let tasks = held.iter().zip(courses).map(|(held, course)| TaskStatus::new(held, course));
-        let tasks = tasks.collect();
+        let held = if spec.n_tasks() > 1 { held } else { &[] };
+        let task = |(held, course): (&Allocation, _)| {
+            let part = spec.part_of(held.task.rank).map(|(at, _)| spec.parts[at].name.to_string());
+            TaskStatus { part, ..TaskStatus::new(held, course) }
+        };
+        let tasks = held.iter().zip(courses).map(task).collect();
         let nodes_most = Some(spec.gang.nodes_most).filter(|_| spec.gang.is_elastic());
         let launcher = Some(spec.gang.launcher).filter(|launcher| *launcher > 0);
         // A launcher with one process in one task is an ordinary job.
-        let is_single = spec.gang.launcher <= 1 && Gang { launcher: 0, ..spec.gang }.is_single();
+        let is_single = spec.gang.launcher <= 1
+            && Gang { launcher: 0, ..spec.gang }.is_single()
+            && !spec.has_parts();
         let shown = Self { nodes, nodes_most, tasks_per_node, anywhere, launcher, tasks };
         (!is_single).then_some(shown)
     }
@@ -89,6 +101,7 @@ impl TaskStatus {
         };
         Self {
             rank: held.task.rank,
+            part: None,
             node: held.node.to_string(),
             state: state.to_owned(),
             started_at: started_at.map(Time),

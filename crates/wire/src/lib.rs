@@ -63,6 +63,7 @@ pub mod node;
 mod node_filter;
 mod node_use;
 pub mod notify;
+mod parts;
 pub mod patch;
 mod placed;
 pub mod pool;

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, btree_set};
 
+use gpool_model::plan::Fit;
 use gpool_model::{
     GpuAmount, JobId, MilliGpu, Millis, Policy, PoolName, ResourceKind, Shape, Timestamp,
 };
@@ -35,7 +36,7 @@ pub struct QueueHead {
     pub preemptible: bool,
     /// How much of devices it asks for, all its tasks together.
     pub gpus: MilliGpu,
-    /// How many whole GPUs it needs on one node; zero for shares and instances.
+    /// The most whole GPUs that it needs on one node; zero for shares and instances.
     pub n_whole: usize,
     /// How long it holds its devices at most; `None` means without limit.
     pub takes: Option<Millis>,
@@ -160,15 +161,16 @@ impl LineDemand {
     }
 
     fn change(&mut self, shape: &Shape, before: u64, after: u64) {
-        let fit = &shape.fit;
-        let n_tasks = u128::from(fit.gang.n_tasks());
-        let each = |amount: u64| u128::from(amount) * n_tasks;
-        let gpus = fit.gpus_together();
+        let sum = |amount: &dyn Fn(&Fit) -> u64| {
+            let of_all = |fit| u128::from(amount(fit)) * u128::from(fit.gang.n_tasks());
+            shape.fits().map(of_all).sum::<u128>()
+        };
+        let gpus = shape.gpus_together();
         let parts = [
             (&mut self.gpus, u128::from(gpus.get())),
-            (&mut self.cpus, each(fit.cpus.get())),
-            (&mut self.memory, each(fit.memory.get())),
-            (&mut self.tasks, each(u64::from(fit.at.is_empty()))),
+            (&mut self.cpus, sum(&|fit| fit.cpus.get())),
+            (&mut self.memory, sum(&|fit| fit.memory.get())),
+            (&mut self.tasks, sum(&|fit| u64::from(fit.at.is_empty()))),
         ];
         for (sum, each) in parts {
             *sum = *sum + each * u128::from(after) - each * u128::from(before);
@@ -263,13 +265,16 @@ pub(crate) fn head(
         priority: shape.priority,
         joins: shape.joins,
         preemptible: shape.preemptible,
-        gpus: shape.fit.gpus_together(),
-        n_whole: match shape.fit.gpus.amount {
-            GpuAmount::Whole(_) => {
-                usize::try_from(shape.fit.n_devices_on_node()).unwrap_or(usize::MAX)
-            }
-            GpuAmount::Shared { .. } | GpuAmount::Instances { .. } => 0,
-        },
+        gpus: shape.gpus_together(),
+        n_whole: shape.fits().map(n_whole).max().unwrap_or(0),
         takes: shape.takes,
+    }
+}
+
+/// How many whole GPUs a fit needs on one node; zero for shares and instances.
+fn n_whole(fit: &Fit) -> usize {
+    match fit.gpus.amount {
+        GpuAmount::Whole(_) => usize::try_from(fit.n_devices_on_node()).unwrap_or(usize::MAX),
+        GpuAmount::Shared { .. } | GpuAmount::Instances { .. } => 0,
     }
 }

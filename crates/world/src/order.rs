@@ -46,7 +46,7 @@ impl Rank {
                 OrderKey::Gpus | OrderKey::Predicted | OrderKey::Attained if by_age_alone => 0,
                 OrderKey::Attained => u64::from(level_of_waiting(shape, is_escalated)),
                 OrderKey::Predicted => gpu_time(shape),
-                OrderKey::Gpus => shape.fit.gpus_together().get(),
+                OrderKey::Gpus => shape.gpus_together().get(),
                 OrderKey::Age => submitted_at.get(),
             };
         }
@@ -77,5 +77,5 @@ pub fn level_of_waiting(shape: &Shape, is_escalated: bool) -> Level {
 /// without GPUs counts as if it had one.
 fn gpu_time(shape: &Shape) -> u64 {
     let length = shape.predicted.or(shape.takes).map_or(u64::MAX, Millis::get);
-    length.saturating_mul(shape.fit.gpus_together().get().max(1))
+    length.saturating_mul(shape.gpus_together().get().max(1))
 }

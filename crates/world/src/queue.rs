@@ -18,6 +18,8 @@ type Firsts = [Option<(Timestamp, JobId)>; 2];
 pub struct ShapeQueue {
     /// What the jobs have in common.
     pub shape: Arc<Shape>,
+    /// The shape of each of its parts, if it has parts.
+    pub parts: Vec<Shape>,
     /// The row of `shape.project`.
     pub project_ix: ProjectIx,
     /// The row of `shape.fit`.
@@ -279,6 +281,7 @@ impl Queue {
         let shape = Arc::new(shape);
         let row = ShapeQueue {
             shape: Arc::clone(&shape),
+            parts: (0..shape.parts.len()).map(|at| shape.of_part(at)).collect(),
             project_ix,
             fit_ix,
             fresh: BTreeSet::new(),

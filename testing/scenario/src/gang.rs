@@ -1,9 +1,13 @@
 //! Jobs of several tasks: `2 nodes 3 each 2` after a job's name requests two GPUs for each of two
-//! tasks on each of three nodes, `2 tasks 6` two for each of six tasks on any nodes. The
-//! allocations are listed task by task.
+//! tasks on each of three nodes, `2 tasks 6` two for each of six tasks on any nodes. `parts
+//! head:1xcpu+worker:2x4` requests tasks of different shapes. The allocations are listed task by
+//! task.
+
+use std::sync::Arc;
 
 use gpool_model::job::TaskCourse;
-use gpool_model::{Attempt, Gang, JobId, Joins, Phase};
+use gpool_model::job_part::JobPartError;
+use gpool_model::{Attempt, Gang, JobId, JobPart, JobRequest, JobSpec, Joins, Phase};
 
 use crate::words::{ScenarioError, Words};
 
@@ -28,6 +32,42 @@ pub(crate) fn gang(words: &mut Words<'_>) -> Result<Gang, ScenarioError> {
         None => Gang::new(nodes, each),
     };
     gang.ok_or_else(|| words.error(format!("a gang has 1 to {} tasks", Gang::TASKS_MAX)))
+}
+
+/// Reads the parts of a job in place of its GPUs: `head:1xcpu+worker:2x4`.
+pub(crate) fn parts(text: &str) -> Result<Vec<JobPart>, JobPartError> {
+    text.split('+').map(JobPart::parse).collect()
+}
+
+/// The request for GPUs and tasks, as a scenario writes it.
+pub(crate) fn shape_text(spec: &JobSpec) -> String {
+    let parts: Vec<String> = spec.parts.iter().map(ToString::to_string).collect();
+    match parts.is_empty() {
+        true => format!("{}{}", spec.gpus, gang_text(spec.gang)),
+        false => format!("parts {}", parts.join("+")),
+    }
+}
+
+/// The parts of a random job: mostly none, else a second one of few GPUs.
+pub(crate) fn random_parts(request: &JobRequest, number: u32) -> Vec<JobPart> {
+    if (number >> 18) % 12 != 5 || request.gang.anywhere {
+        return Vec::new();
+    }
+    let other = ["head:1xcpu,cpus=2", "head:cpu", "other:1x1", "other:2x1", "other:1x0.5"];
+    let other = other[(number >> 22) as usize % other.len()];
+    let own = JobPart {
+        name: Arc::from("worker"),
+        gpus: request.gpus.clone(),
+        gpus_written: Arc::from(request.gpus.to_string()),
+        cpus: request.cpus,
+        memory: request.memory,
+        gang: request.gang,
+    };
+    let other = JobPart::parse(other).expect("the parts of the list are valid");
+    match number >> 26 & 1 {
+        0 => vec![own, other],
+        _ => vec![other, own],
+    }
 }
 
 /// A join that adds one node to a job.

@@ -10,7 +10,7 @@ use gpool_model::{
     Standing, Version, parse,
 };
 
-use crate::gang::{self, courses, gang};
+use crate::gang::{self, courses, gang, parts};
 use crate::phase::{began, fill_claims, held_by};
 use crate::reader::{Reader, before, owner};
 use crate::situation::{Situation, bare_spec};
@@ -115,8 +115,7 @@ impl Reader {
 
     fn job(&mut self, words: &mut Words<'_>) -> Result<(), ScenarioError> {
         let name = words.need("the name of the job")?;
-        let gpus = words.parse("a number of GPUs", GpuRequest::parse)?;
-        let gang = gang(words)?;
+        let spec = self.shape(words)?;
         let n_jobs = match words.take("x") {
             true => Some(words.parse("a number of jobs", u32::from_str)?),
             false => None,
@@ -126,9 +125,7 @@ impl Reader {
         if !self.has_room_for(n_jobs.unwrap_or(1)) {
             return Err(too_many(words));
         }
-        let (phase, age) = self.phase(state, gang.n_tasks(), words)?;
-        let mut spec = bare_spec(JobId::single(0), "", &gpus, self.situation.now);
-        spec.gang = gang;
+        let (phase, age) = self.phase(state, spec.n_tasks(), words)?;
         let options = self.options(spec, words)?;
         for number in 1..=n_jobs.unwrap_or(1) {
             let name = match n_jobs {
@@ -169,6 +166,19 @@ impl Reader {
             self.situation.jobs.push((Arc::new(spec), job));
         }
         Ok(())
+    }
+
+    /// Reads the request of a job for GPUs and tasks.
+    fn shape(&self, words: &mut Words<'_>) -> Result<JobSpec, ScenarioError> {
+        let bare = |gpus: &GpuRequest| bare_spec(JobId::single(0), "", gpus, self.situation.now);
+        if words.take("parts") {
+            let mut spec = bare(&GpuRequest::default());
+            spec.set_parts(words.parse("parts of a job", parts)?);
+            return Ok(spec);
+        }
+        let mut spec = bare(&words.parse("a number of GPUs", GpuRequest::parse)?);
+        spec.gang = gang(words)?;
+        Ok(spec)
     }
 
     fn options(&mut self, spec: JobSpec, words: &mut Words<'_>) -> Result<Options, ScenarioError> {

@@ -156,12 +156,13 @@ pub(crate) fn held_by(mut phase: Phase, spec: &JobSpec, attempt: Attempt, nodes:
     let is_halted = matches!(phase, Phase::Paused { .. });
     for (rank, allocation) in (0..).zip(phase.allocations_mut()) {
         allocation.task = TaskId { job: spec.id, attempt, rank };
+        let of_task = spec.of_task(rank);
         for slot in &mut allocation.slots {
             let mut devices = nodes.iter().flat_map(|node| &node.devices);
             let device = devices.find(|device| device.uuid == slot.device);
             if let Some(device) = device {
                 let whole = || SlotPart::all_of(device);
-                slot.part = spec.gpus.share().map_or_else(whole, |it| it.slot_of(device.memory));
+                slot.part = of_task.gpus.share().map_or_else(whole, |it| it.slot_of(device.memory));
             }
         }
         if allocation.state == AllocationState::Placed {
@@ -169,7 +170,7 @@ pub(crate) fn held_by(mut phase: Phase, spec: &JobSpec, attempt: Attempt, nodes:
         }
         allocation.resources = match &allocation.state {
             AllocationState::Paused { .. } => spec.resources_paused(),
-            _ => spec.resources(&allocation.slots),
+            _ => spec.resources(allocation.task.rank, &allocation.slots),
         };
         if is_halted || allocation.is_paused() {
             book_memory(allocation, spec, nodes);
@@ -211,7 +212,7 @@ pub(crate) fn word(phase: &Phase, spec: &JobSpec) -> &'static str {
             let was_paused = |it: &Allocation| {
                 let mut resources = it.resources.clone();
                 resources.set(ResourceKind::PauseMemory, 0);
-                resources != spec.resources(&it.slots)
+                resources != spec.resources(it.task.rank, &it.slots)
             };
             let returns = matches!(cause, StopCause::TakenBack { .. } | StopCause::Requeued { .. });
             match (returns, allocations.iter().any(was_paused)) {

@@ -12,7 +12,7 @@ use gpool_model::{
 
 use crate::amount::{bytes, span};
 use crate::caps::caps;
-use crate::gang::gang_text;
+use crate::gang::shape_text;
 use crate::guest::guests;
 use crate::nodes::{memory_of, numbers, profile_of};
 use crate::past::{like, past};
@@ -255,8 +255,7 @@ fn state(
     let state = phase::word(&job.phase, spec);
     match job.id.element {
         None => {
-            let gang = gang_text(spec.gang);
-            write!(f, "job j{}  {}{gang}  {state}", spec.id.number, spec.gpus)?;
+            write!(f, "job j{}  {}  {state}", spec.id.number, shape_text(spec))?;
         }
         Some(index) => write!(f, "element j{} {index}  {state}", spec.id.number)?,
     }

@@ -7,6 +7,9 @@ use gpool_model::{Bytes, Lack, MilliCpu, NodeLack, Reason, ResourceKind};
 /// A reason in the form of scenarios.
 #[must_use]
 pub fn reason_text(reason: &Reason) -> String {
+    if let Reason::OfPart { part, reason } = reason {
+        return format!("of {part} {}", reason_text(reason));
+    }
     let rest = of_nodes(reason).or_else(|| of_others(reason)).unwrap_or_default();
     format!("{} {rest}", reason.code()).trim_end().to_owned()
 }

@@ -14,13 +14,14 @@ use gpool_model::job::{EndCause, Holder, JobEnd, StopCause, Usage};
 use gpool_model::{
     Allocation, AllocationState, Bytes, Decision, Dependency, DependencyKind, DeviceHealth,
     DeviceProcess, DeviceStrategy, Displace, Drain, Gang, GpuRequest, Job, JobId, JobNumber,
-    JobRequest, MilliCpu, Millis, Node, Outcome, Phase, Plan, ProjectName, TaskId, Timestamp,
+    JobRequest, MilliCpu, Millis, Node, NodeFilter, Outcome, Phase, Plan, ProjectName, TaskId,
+    Timestamp,
 };
 use gpool_sched::Workspace;
 use gpool_world::{JobRow, Snapshot, World};
 
 use crate::chosen;
-use crate::gang::{courses, gang_text};
+use crate::gang::{courses, gang_text, random_parts};
 use crate::reader::owner;
 use crate::reserve_step::ReserveSeed;
 use crate::situation::{Situation, bare_spec};
@@ -322,7 +323,7 @@ impl Cluster {
                 task: TaskId { job: job.id, attempt: *attempt, rank },
                 node: placement.node.clone(),
                 slots: placement.slots.clone(),
-                resources: row.spec.resources(&placement.slots),
+                resources: row.spec.resources(rank, &placement.slots),
                 state: match after.is_empty() {
                     true => AllocationState::Running,
                     false => AllocationState::Claimed { after: self.holders(placement) },
@@ -375,6 +376,12 @@ impl Cluster {
             },
             ..spec.request
         };
+        let parts = random_parts(&spec.request, seed.project);
+        if !parts.is_empty() {
+            let nodes = spec.nodes.as_deref().cloned().unwrap_or_default();
+            spec.nodes = NodeFilter { topology: None, ..nodes }.unless_default();
+            spec.set_parts(parts);
+        }
         // Some jobs belong to another user; the number has further meanings.
         if (seed.project >> 8).is_multiple_of(3) {
             spec.owner = owner(1001);

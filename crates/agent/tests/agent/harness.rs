@@ -351,6 +351,7 @@ pub fn order(job: &JobSpec, devices: &[&Device]) -> TaskOrder {
         part: SlotPart::Whole,
     };
     TaskOrder {
+        parts: Vec::new(),
         term: Term(1),
         generation: Generation(1),
         spec: Arc::new(job.clone()),

@@ -166,12 +166,13 @@ fn params(job: &Job) -> String {
 
 /// The GPUs of each element or task: `1 ×48` for an array, `8 ×2` for a job of two tasks.
 fn gpus(job: &Job) -> Cell {
-    let tasks = job.gang.as_ref().map(words::tasks).unwrap_or_default();
+    // Parts name their tasks themselves.
+    let gang = job.gang.as_ref().filter(|_| job.request.parts.is_empty());
+    let tasks = gang.map(words::tasks).unwrap_or_default();
+    let gpus = job.request.gpus_words();
     match &job.array {
-        Some(array) => {
-            Cell::new(&format!("{}{tasks} ×{}", job.request.gpus_text(), array.n_elements))
-        }
-        None => Cell::new(&format!("{}{tasks}", job.request.gpus_text())),
+        Some(array) => Cell::new(&format!("{gpus}{tasks} ×{}", array.n_elements)),
+        None => Cell::new(&format!("{gpus}{tasks}")),
     }
 }
 
@@ -295,7 +296,7 @@ pub fn contents(job: &Job) -> String {
     format!(
         "{state} {places} {array} {} {} {}",
         job.name,
-        job.request.gpus_text(),
+        job.request.gpus_words(),
         job.request.priority_number()
     )
 }

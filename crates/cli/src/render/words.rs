@@ -85,8 +85,11 @@ pub fn end(job: &Job) -> String {
 /// The request of a job: `2 GPUs · 4 CPUs · 20 GiB · limit 3h00`.
 #[must_use]
 pub fn wants(job: &Job) -> String {
-    let mut parts = vec![gpus(job.request.gpus_text())];
-    if job.gang.is_some() {
+    let mut parts = match job.request.parts.is_empty() {
+        true => vec![gpus(job.request.gpus_text())],
+        false => job.request.parts.clone(),
+    };
+    if job.gang.is_some() && job.request.parts.is_empty() {
         parts[0].push_str(" each");
     }
     parts.extend(job.request.cpu_cores().map(cores));

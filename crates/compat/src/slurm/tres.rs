@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use gpool_cli::render::clock::span;
-use gpool_model::GpuRequest;
+use gpool_model::{GpuRequest, JobPart};
 use gpool_wire::{Job, PlacedOn};
 
 use super::arrays::ranges;
@@ -35,7 +35,10 @@ impl Resources {
         let n_places = n_places(job);
         Self {
             nodes: nodes.max(1),
-            gpus: gpus.saturating_mul(n_places),
+            gpus: match job.request.parts.is_empty() {
+                true => gpus.saturating_mul(n_places),
+                false => job.request.parts.iter().map(|part| gpus_of_part(part)).sum(),
+            },
             ..of_places(job, n_places, model)
         }
     }
@@ -152,6 +155,12 @@ fn gpus_of_task(job: &Job) -> (u64, Option<String>) {
         _ => None,
     };
     (u64::from(request.n_devices()), model)
+}
+
+/// The GPUs of all tasks of one part.
+fn gpus_of_part(part: &str) -> u64 {
+    let n_devices = |it: JobPart| u64::from(it.gpus.n_devices()) * u64::from(it.gang.n_tasks());
+    JobPart::parse(part).map_or(0, n_devices)
 }
 
 /// The name of a GPU model as a type of Slurm: `h100_80g`. Clients read letters, digits and `_`,

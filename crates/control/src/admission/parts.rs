@@ -1,6 +1,7 @@
 //! Checks whether a project may ever have the GPUs that a job asks for, where quotas name parts of
 //! the GPUs by model or by pool.
 
+use gpool_model::plan::Fit;
 use gpool_model::reason::Bound;
 use gpool_model::{ProjectName, Refusal, ResourceKind};
 use gpool_world::{GpuClass, World};
@@ -30,12 +31,21 @@ impl Most<'_> {
 
 /// Refuses a job if no class of GPUs allows it, and the classes that it may combine don't either.
 pub(crate) fn check(world: &World, rules: &[Rule], asks: &AdmissionRequest) -> Result<(), Refusal> {
-    let asked = asks.fit.gpus_together().get();
+    asks.fits.iter().try_for_each(|(_, fit)| check_fit(world, rules, asks, fit))
+}
+
+fn check_fit(
+    world: &World,
+    rules: &[Rule],
+    asks: &AdmissionRequest,
+    fit: &Fit,
+) -> Result<(), Refusal> {
+    let asked = fit.gpus_together().get();
     let names_parts = |rule: &Rule| rule.most.iter().any(|(kind, ..)| kind.is_part_of_gpus());
     if asks.allow_unsatisfiable || asked == 0 || !rules.iter().any(names_parts) {
         return Ok(());
     }
-    let classes = world.gpu_classes().filter(|class| class.serves(&asks.fit));
+    let classes = world.gpu_classes().filter(|class| class.serves(fit));
     let classes: Vec<&GpuClass> = classes.collect();
     // Bounds that apply to every class.
     let everywhere = bounds(rules, asks, |kind| classes.iter().all(|it| it.counts_as(kind)));
@@ -54,8 +64,8 @@ pub(crate) fn check(world: &World, rules: &[Rule], asks: &AdmissionRequest) -> R
             largest = Some(most);
         }
     }
-    let gpus = &asks.fit.gpus;
-    let is_mixed = gpus.models.len() < 2 && (gpus.n_devices() > 1 || asks.fit.gang.n_tasks() > 1);
+    let gpus = &fit.gpus;
+    let is_mixed = gpus.models.len() < 2 && (gpus.n_devices() > 1 || fit.gang.n_tasks() > 1);
     match largest {
         Some(most) if !is_mixed || asked > together => Err(most.refusal(asked)),
         _ => Ok(()),

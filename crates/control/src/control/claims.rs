@@ -2,10 +2,11 @@
 //! devices. A claim waits for the tasks in its way ([`Control::in_the_way`]), for whatever reason
 //! they leave. When they have left, the job starts like any other.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use gpool_model::agent::{Order, TaskOrder};
+use gpool_model::agent::{Order, PartTasks, TaskOrder};
 use gpool_model::job::StopCause;
 use gpool_model::{
     Allocation, AllocationState, Exit, JobId, NodeName, PauseCause, Phase, Placement, PoolName,
@@ -155,13 +156,18 @@ impl Control {
         let master_addr = row.spec.joins.as_ref().map_or(&nodes, |joins| &joins.nodes);
         let master_addr = self.master_addr(master_addr, &allocation.node);
         let pool = self.pool_of(&allocation.node);
+        let spec = match row.spec.of_task(allocation.task.rank) {
+            Cow::Borrowed(_) => Arc::clone(&row.spec),
+            Cow::Owned(of_part) => Arc::new(of_part),
+        };
         TaskOrder {
             term: self.world.cluster().term,
             generation: row.job.generation,
-            spec: Arc::clone(&row.spec),
-            allocation: allocation.clone(),
-            has_gate: self.needs_gate(&row.spec, &pool),
+            has_gate: self.needs_gate(&spec, &pool),
             sharer: self.sharer(row, &pool),
+            parts: row.spec.parts.iter().map(PartTasks::of).collect(),
+            spec,
+            allocation: allocation.clone(),
             pool,
             nodes,
             master_addr,

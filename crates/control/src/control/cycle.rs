@@ -212,7 +212,7 @@ impl Control {
                 task: TaskId { job: id, attempt, rank },
                 node: placement.node.clone(),
                 slots: placement.slots.clone(),
-                resources: spec.resources(&placement.slots),
+                resources: spec.resources(rank, &placement.slots),
                 state: match is_claim {
                     true => AllocationState::Claimed { after },
                     false => AllocationState::Placed,

@@ -106,6 +106,14 @@ impl Control {
                 format!("all elements of an array have the same request: gpool edit {}", id.number);
             return Err(Refusal::Invalid { field: "patch".to_owned(), why });
         }
+        let of_shape = ["gpus", "cpus", "mem"].into_iter().find(|key| patch.changes(key));
+        if let Some(field) = of_shape.filter(|_| row.spec.has_parts()) {
+            let why = format!(
+                "job {id} has parts, and their shapes can't change; cancel it, and submit it \
+                 with other parts"
+            );
+            return Err(Refusal::Invalid { field: field.to_owned(), why });
+        }
         let can_resize = matches!(row.job.phase, Phase::Running { .. })
             && row.spec.array.is_none()
             && row.spec.gpus.share().is_some();

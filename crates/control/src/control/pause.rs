@@ -222,7 +222,7 @@ impl Control {
         for (allocation, after) in allocations.iter_mut().zip(afters) {
             // Its GPU memory stays in host memory until it has its devices.
             let host_bytes = allocation.resources.get(&ResourceKind::PauseMemory);
-            allocation.resources = spec.resources(&allocation.slots);
+            allocation.resources = spec.resources(allocation.task.rank, &allocation.slots);
             allocation.resources.set(ResourceKind::PauseMemory, host_bytes);
             allocation.state = AllocationState::Claimed { after };
         }
@@ -248,7 +248,7 @@ impl Control {
             return;
         };
         for allocation in &mut allocations {
-            allocation.resources = spec.resources(&allocation.slots);
+            allocation.resources = spec.resources(allocation.task.rank, &allocation.slots);
             allocation.state = AllocationState::Running;
         }
         forget_paused(&mut job);

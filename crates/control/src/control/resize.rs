@@ -152,7 +152,7 @@ fn resize(job: &mut Job, spec: &JobSpec, memory_of: &dyn Fn(&Allocation, &Slot) 
         for (slot, part) in allocation.slots.iter_mut().zip(parts) {
             slot.part = part;
         }
-        allocation.resources = spec.resources(&allocation.slots);
+        allocation.resources = spec.resources(allocation.task.rank, &allocation.slots);
     }
 }
 

@@ -152,6 +152,12 @@ impl Control {
         let projects = self.world.projects();
         for job in &mut jobs {
             job.gpus = self.world.sized(&job.gpus, job.pool.as_ref());
+            if job.has_parts() {
+                let pool = job.pool.clone();
+                for part in job.parts.iter_mut() {
+                    part.gpus = self.world.sized(&part.gpus, pool.as_ref());
+                }
+            }
             let Some(project) = projects.get(&job.project) else { continue };
             let terms = project_tree::terms(projects, project);
             job.time_limit = job.time_limit.or(terms.default_time);
@@ -248,7 +254,7 @@ impl Control {
             let (waits, n_more) = Reason::first_of(waits, Reason::SHOWN_MAX);
             reasons.extend(waits);
             let shape = self.world.shape_of_new(job, caller.owner.uid);
-            reasons.extend(user_quota(&self.world, &caller.owner, &job.project, &shape.fit));
+            reasons.extend(user_quota(&self.world, &caller.owner, &shape));
             let place = gpool_sched::would_place(&snapshot, self.world.policy(), &shape);
             let placements = match place {
                 Ok(placements) if reasons.is_empty() => placements,

@@ -190,13 +190,17 @@ fn candidates(part: &ForecastInput, row: &JobRow, whose: Requester) -> Vec<WhatI
     if spec.life.deadline.is_some() {
         all.push(WhatIf::WithoutDeadline);
     }
-    all.extend(gpus(part, &spec.gpus));
+    // The shape of a job with parts can't change.
+    let is_alike = !spec.has_parts();
+    if is_alike {
+        all.extend(gpus(part, &spec.gpus));
+    }
     all.extend(time_limits(spec.time_limit).map(|limit| WhatIf::TimeLimit { limit }));
-    if let Some(cpus) = spec.cpus {
+    if let Some(cpus) = spec.cpus.filter(|_| is_alike) {
         let less = [cpus.div_floor(2), MilliCpu::new(1000), MilliCpu::ZERO];
         all.extend(less.into_iter().filter(|less| *less < cpus).map(|cpus| WhatIf::Cpus { cpus }));
     }
-    if let Some(memory) = spec.memory {
+    if let Some(memory) = spec.memory.filter(|_| is_alike) {
         let less = [memory.div_floor(2), memory.div_floor(8), gpool_model::Bytes::ZERO];
         all.extend(less.into_iter().map(|memory| WhatIf::Memory { memory }));
     }

@@ -71,6 +71,57 @@ fn tasks_run_on_any_node_with_free_capacity_and_know_their_neighbours() {
 }
 
 #[test]
+fn parts_of_different_shape_start_together_and_know_each_other() {
+    let cluster = three_nodes();
+    let holder = cluster.sh(&["--gpus", "2"], "exec sleep 1000");
+    until_so("it runs", || cluster.job(&holder).state.as_str() == "running");
+    let line = "echo $GPOOL_PART $GPOOL_PART_RANK of $GPOOL_PART_NUM_TASKS, $RANK of $WORLD_SIZE, \
+                $GPOOL_GPUS GPUs, $OMP_NUM_THREADS cores, $GPOOL_PARTS";
+    let parts = ["--part", "head:1xcpu,cpus=2", "--part", "worker:3x2"];
+    let id = cluster.sh(&parts, line);
+    let job = cluster.job(&id);
+    let reason = &job.wait.reasons[0];
+    assert_eq!((job.state.as_str(), reason.code.as_str()), ("pending", "nodes_not_free"));
+    assert_eq!(reason.facts["part"], "worker");
+    assert!(cluster.gpool(["why", &id]).ok().contains("Part worker: It needs 3 nodes"));
+    let queue = cluster.gpool(["queue"]).ok();
+    assert!(queue.contains("1xcpu+3x2"), "{queue}");
+    cluster.gpool(["cancel", &holder]).ok();
+    let job = cluster.until_ended(&id);
+    assert_eq!(job.state.as_str(), "succeeded");
+    let tasks = job.gang.expect("a gang").tasks;
+    let names: Vec<&str> = tasks.iter().filter_map(|task| task.part.as_deref()).collect();
+    assert_eq!(names, ["head", "worker", "worker", "worker"]);
+    let workers: Vec<&str> = tasks[1..].iter().map(|task| task.node.as_str()).collect();
+    let nodes = format!("head={} worker={}", tasks[0].node, workers.join(","));
+    let head = format!("head 0 of 1, 0 of 4, 0 GPUs, 2 cores, {nodes}\n");
+    assert_eq!(log(&cluster, &id, "0"), head);
+    let last = format!("worker 2 of 3, 3 of 4, 2 GPUs, cores, {nodes}\n");
+    assert_eq!(log(&cluster, &id, "3"), last);
+}
+
+#[test]
+fn parts_that_can_not_be_are_refused_with_the_way_out() {
+    let cluster = three_nodes();
+    let refused = |args: &[&str], code: i32, words: &[&str]| {
+        let all = [&["submit"], args, &["--", "true"]].concat();
+        cluster.gpool(all).refused(code, words);
+    };
+    refused(&["--part", "head"], 2, &["no part of a job", "head:1xcpu"]);
+    refused(&["--part", "a:1xh100:x"], 2, &["a:1xh100:x"]);
+    refused(&["--part", "a:1x1,gpu=2"], 2, &["cpus=, mem= or tasks="]);
+    refused(&["--part", "a:1x1", "--gpus", "1"], 2, &["--gpus"]);
+    refused(&["--part", "a:1x1"], 2, &["only one part"]);
+    refused(&["--part", "a:1x1", "--part", "a:2x1"], 2, &["two parts have the name a"]);
+    let torchrun = ["--part", "a:1x1", "--part", "b:2x1", "--torchrun"];
+    refused(&torchrun, 2, &["torchrun", "does not go with parts"]);
+    refused(&["--part", "a:1x1", "--part", "b:2x3"], 4, &["part b", "2"]);
+    refused(&["--part", "a:2x2", "--part", "b:2x2"], 4, &["8 GPUs together", "6 GPUs"]);
+    let id = cluster.sh(&["--hold", "--part", "a:1x1", "--part", "b:2x1"], "true");
+    cluster.gpool(["edit", &id, "--gpus", "2"]).refused(2, &["has parts"]);
+}
+
+#[test]
 fn a_failed_task_ends_the_others() {
     let cluster = three_nodes();
     let gate = Gate::new(&cluster, "gate");

@@ -1,5 +1,6 @@
 //! The spec of a job: the user's request as admitted.
 
+use std::borrow::Cow;
 use std::ops::{Deref, DerefMut};
 
 use serde::{Deserialize, Serialize};
@@ -64,23 +65,36 @@ impl JobSpec {
         std::iter::once(&self.context).chain(&self.script).chain(values)
     }
 
-    /// The resources that one task with these slots books on its node.
+    /// The spec of the task with this rank: of its part, if the job has parts.
     #[must_use]
-    pub fn resources(&self, slots: &[Slot]) -> Resources {
+    pub fn of_task(&self, rank: u32) -> Cow<'_, Self> {
+        match self.part_of(rank) {
+            None => Cow::Borrowed(self),
+            Some((at, _)) => Cow::Owned(Self { request: self.request.of_part(at), ..self.clone() }),
+        }
+    }
+
+    /// The resources that the task with this rank books on its node with these slots.
+    #[must_use]
+    pub fn resources(&self, rank: u32, slots: &[Slot]) -> Resources {
         let charge = |sum: MilliGpu, slot: &Slot| sum.saturating_add(slot.part.charge());
+        let (cpus, memory) = match self.part_of(rank) {
+            None => (self.cpus, self.memory),
+            Some((at, _)) => (self.parts[at].cpus, self.parts[at].memory),
+        };
         Resources::none()
             .with_gpus(slots.iter().fold(MilliGpu::ZERO, charge))
-            .with_cpus(self.cpus.unwrap_or_default())
-            .with_memory(self.memory.unwrap_or_default())
+            .with_cpus(cpus.unwrap_or_default())
+            .with_memory(memory.unwrap_or_default())
             .with_tasks(1)
             .with_whole_node(self.is_exclusive())
     }
 
-    /// Whether its size is fixed. An elastic job and the jobs that join it are not paused, because
-    /// all of them would have to be paused together.
+    /// Whether its size is fixed and its tasks are alike. An elastic job and the jobs that join it
+    /// are not paused, because all of them would have to be paused together.
     #[must_use]
     pub fn is_of_one_size(&self) -> bool {
-        self.joins.is_none() && self.gang.nodes_most == self.gang.nodes
+        self.joins.is_none() && self.gang.nodes_most == self.gang.nodes && !self.has_parts()
     }
 
     /// The resources that one task books on its node while it is paused.

@@ -7,6 +7,7 @@ impl Reason {
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
+            Self::OfPart { reason, .. } => reason.code(),
             Self::GpusNotFree { .. } => "gpus_not_free",
             Self::GpusNotFreeTogether { .. } => "gpus_not_free_together",
             Self::NodesNotFree { .. } => "nodes_not_free",

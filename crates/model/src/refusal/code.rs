@@ -33,6 +33,7 @@ impl Refusal {
             Self::AboveUserCap { .. } => 417,
             Self::NoSuchNodes { .. } => 418,
             Self::NoEngine => 419,
+            Self::PartsTogether { .. } => 420,
             Self::NotPermitted { .. } => 501,
             Self::PriorityTooHigh { .. } => 502,
             Self::CannotRunAs { .. } => 504,
@@ -51,7 +52,9 @@ impl Refusal {
             Self::NoSuchDevice { .. } => 604,
             Self::NoSuchPool { .. } => 606,
             Self::NoSuchSecret { .. } => 610,
-            Self::InPool { refusal, .. } | Self::OnNodes { refusal, .. } => {
+            Self::InPool { refusal, .. }
+            | Self::OnNodes { refusal, .. }
+            | Self::OfPart { refusal, .. } => {
                 return refusal.code();
             }
             Self::NoSuchReservation { .. } => 621,

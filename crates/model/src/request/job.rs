@@ -14,6 +14,7 @@ use crate::gang::Gang;
 use crate::gpu::GpuRequest;
 use crate::id::{PoolName, ProjectName};
 use crate::job::dependency::Dependency;
+use crate::job_part::JobPart;
 use crate::kind::{JobKind, Yields};
 use crate::launch::{Activation, OpenMode, WindowSize};
 use crate::life::Life;
@@ -88,6 +89,10 @@ pub struct JobRequest {
     /// The number of tasks and nodes.
     #[serde(skip_serializing_if = "Gang::is_single")]
     pub gang: Gang,
+    /// The parts of a job with tasks of different shapes, at least two. Then `gpus`, `cpus`,
+    /// `memory` and `gang` are those of the first part.
+    #[serde(skip_serializing_if = "Rare::is_usual")]
+    pub parts: Rare<Vec<JobPart>>,
     /// Whether its tasks get the variables that `torchrun` reads.
     #[serde(skip_serializing_if = "is_false")]
     pub torchrun: bool,
@@ -162,7 +167,13 @@ impl JobRequest {
     #[must_use]
     pub fn sharer(&self, uid: u32) -> Option<Sharer> {
         let (with, project) = (self.share_with, &self.project);
-        self.gpus.share().map(|_| Sharer { with, uid, project: project.clone(), priority: 0 })
+        let mut gpus = [&self.gpus].into_iter().chain(self.parts.iter().map(|part| &part.gpus));
+        gpus.find_map(GpuRequest::share).map(|_| Sharer {
+            with,
+            uid,
+            project: project.clone(),
+            priority: 0,
+        })
     }
 }
 
@@ -201,6 +212,7 @@ impl Default for JobRequest {
             cpus: None,
             memory: None,
             gang: Gang::SINGLE,
+            parts: Rare::default(),
             torchrun: false,
             time_limit: None,
             grace: Self::GRACE,
@@ -230,8 +242,16 @@ impl JobRequest {
     /// Returns the GPUs of all its tasks together, for the queue order and the caps of users.
     #[must_use]
     pub fn gpus_together(&self) -> MilliGpu {
-        let n_tasks = u64::from(self.gang.n_tasks());
-        self.gpus.size().checked_mul(n_tasks).unwrap_or(MilliGpu::MAX)
+        let of = |gpus: &GpuRequest, gang: Gang| {
+            gpus.size().checked_mul(u64::from(gang.n_tasks())).unwrap_or(MilliGpu::MAX)
+        };
+        match self.has_parts() {
+            true => self
+                .parts
+                .iter()
+                .fold(MilliGpu::ZERO, |sum, it| sum.saturating_add(of(&it.gpus, it.gang))),
+            false => of(&self.gpus, self.gang),
+        }
     }
 
     /// Returns how many runs of a task it may come to: with all elements and all retries.
@@ -239,7 +259,7 @@ impl JobRequest {
     pub fn n_runs(&self) -> u64 {
         let n_elements = self.array.as_ref().map_or(1, |array| u64::from(array.indexes.len()));
         let n_retries = self.life.retry.as_ref().map_or(0, |retry| u64::from(retry.most));
-        let n_tasks = u64::from(self.gang.n_tasks());
+        let n_tasks = u64::from(self.n_tasks());
         n_elements.saturating_mul(n_tasks).saturating_mul(1 + n_retries)
     }
 

@@ -57,6 +57,7 @@ pub(crate) fn run(term: u64, number: u64, generation: u64) -> Order {
     let (spec, pool, nodes) = (Arc::new(spec), PoolName::usual(), Vec::new());
     let master_addr = String::new();
     let order = TaskOrder {
+        parts: Vec::new(),
         term,
         generation,
         spec,

@@ -38,6 +38,7 @@ pub fn task_order() -> TaskOrder {
         state: AllocationState::Placed,
     };
     TaskOrder {
+        parts: Vec::new(),
         term: Term(3),
         generation: Generation(2),
         spec: Arc::new(spec),

@@ -12,6 +12,7 @@ use super::node::{ModelRanks, NodeCapacity};
 use super::placed::Placed;
 
 /// The free capacity of all nodes, in the order of their names.
+#[derive(Clone)]
 pub(crate) struct Capacity<'a> {
     pub nodes: Vec<NodeCapacity<'a>>,
     /// Positions of the nodes that take work by how many devices are free there, ascending.

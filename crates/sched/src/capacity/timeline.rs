@@ -2,6 +2,7 @@
 //! at which a demand fits.
 
 mod gang;
+mod parts;
 
 use std::collections::BTreeSet;
 use std::iter::Peekable;
@@ -19,6 +20,7 @@ use super::host_resources::HostResources;
 use super::placed::Placed;
 
 /// Expected departures. They are read only as far as they are needed, each once in a cycle.
+#[derive(Clone)]
 pub(crate) struct Timeline<'a> {
     snapshot: Snapshot<'a>,
     coming: ExpectedEnds<'a>,

@@ -226,7 +226,7 @@ impl<'a> Explainer<'a> {
         let (spec, world) = (&row.spec, self.snapshot.world);
         let (shape_ix, _) = self.queued(row)?;
         let shape = &self.snapshot.world.shape(shape_ix).shape;
-        let quota = user_quota(world, &spec.owner, &spec.project, &shape.fit);
+        let quota = user_quota(world, &spec.owner, shape);
         if quota.is_some() {
             return quota;
         }

@@ -1,10 +1,12 @@
 //! Stage place: finds the placement of a job that starts now. It filters the nodes, scores them,
 //! and assigns devices; or names the reason why there is none.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use gpool_model::{Millis, Placement, Policy, Reason, Shape};
+use gpool_model::{JobId, Millis, Placement, Policy, Reason, Shape};
 use gpool_world::{FitIx, Snapshot, World};
 
 use crate::capacity::{
@@ -69,7 +71,8 @@ impl Placing {
         !self.failed_inside.is_empty() || self.failed.iter().any(Option::is_some)
     }
 
-    /// Returns where a job can start at once.
+    /// Returns where a job can start at once. Without a key, it neither reads nor notes the
+    /// demands that found no place.
     ///
     /// # Errors
     /// The reason why it has no place: with `is_shown`, exact numbers; otherwise only the kind.
@@ -77,9 +80,12 @@ impl Placing {
         &mut self,
         view: View<'_, '_>,
         demand: Demand<'_>,
-        flavor: FlavorKey,
+        flavor: Option<FlavorKey>,
         is_shown: bool,
     ) -> Result<Solution, Reason> {
+        let Some(flavor) = flavor else {
+            return self.find(view, demand).ok_or_else(|| reason(view, demand, is_shown));
+        };
         let (length, access) = (demand.shape.takes, view.holds.access(demand.shape));
         let (FitIx(fit_ix), class, domain) = flavor;
         let is_usual = access.is_empty() && class.is_none() && domain.is_none();
@@ -132,23 +138,73 @@ pub fn would_place(
     policy: &Policy,
     shape: &Shape,
 ) -> Result<Vec<Placement>, Reason> {
+    if !shape.parts.is_empty() {
+        return would_place_parts(snapshot, policy, shape);
+    }
     let capacity = Capacity::new(snapshot.world);
     let holds = Holds::of(snapshot, policy, &capacity);
     let policy = policy.of_pool(shape.domain.as_ref());
     let shape = of_one_model(snapshot.world, shape);
     let timeline = &Timeline::new(snapshot);
     let view = View { snapshot: *snapshot, capacity: &capacity, holds: &holds, timeline };
+    let found = place_alone(view, policy, &shape)?;
+    Ok(capacity.placements(&found, &shape.fit))
+}
+
+/// The same for each part of a job, one after the other.
+fn would_place_parts(
+    snapshot: &Snapshot<'_>,
+    policy: &Policy,
+    shape: &Shape,
+) -> Result<Vec<Placement>, Reason> {
+    let mut capacity = Capacity::new(snapshot.world);
+    let holds = Holds::of(snapshot, policy, &capacity);
+    let policy = policy.of_pool(shape.domain.as_ref());
+    let timeline = &Timeline::new(snapshot);
+    let parts: Vec<Shape> = (0..shape.parts.len()).map(|at| shape.of_part(at)).collect();
+    let mut placements = vec![Vec::new(); parts.len()];
+    for at in hardest_first(&parts) {
+        let part = of_one_model(snapshot.world, &parts[at]);
+        let view = View { snapshot: *snapshot, capacity: &capacity, holds: &holds, timeline };
+        let found = place_alone(view, policy, &part).map_err(|reason| {
+            let part = Arc::clone(&shape.parts[at].name);
+            Reason::OfPart { part, reason: Box::new(reason) }
+        })?;
+        placements[at] = capacity.placements(&found, &part.fit);
+        for placed in &found {
+            capacity.book(JobId::single(0), placed, &part.fit);
+        }
+    }
+    Ok(placements.concat())
+}
+
+/// The place of one shape beside what is booked.
+fn place_alone(view: View<'_, '_>, policy: &Policy, shape: &Shape) -> Result<Vec<Placed>, Reason> {
     let mut reasons = Vec::new();
-    for (_, shape) in in_domains(snapshot.world, &capacity, shape.clone()) {
+    for (_, shape) in in_domains(view.snapshot.world, view.capacity, Cow::Borrowed(shape)) {
         let demand = Demand::new(&shape, policy, 0);
         match Placing::default().find(view, demand) {
-            Some(found) => return Ok(capacity.placements(&found.placed, &shape.fit)),
+            Some(found) => return Ok(found.placed),
             None => reasons.push(reason(view, demand, true)),
         }
     }
-    Err(of_domains(view, &shape, &reasons)
+    Err(of_domains(view, shape, &reasons)
         .or_else(|| reasons.pop())
-        .unwrap_or_else(|| reason(view, Demand::new(&shape, policy, 0), true)))
+        .unwrap_or_else(|| reason(view, Demand::new(shape, policy, 0), true)))
+}
+
+/// The positions of the parts of a job in the order in which they are placed: first those that
+/// need most of one node.
+pub(super) fn hardest_first(parts: &[Shape]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..parts.len()).collect();
+    let need = |at: &usize| {
+        let fit = &parts[*at].fit;
+        let n_tasks = u64::from(fit.gang.tasks_per_node);
+        let host = (fit.cpus.get().saturating_mul(n_tasks), fit.memory.get());
+        Reverse((fit.n_devices_on_node(), fit.gpus.share().is_none(), host))
+    };
+    order.sort_by_key(need);
+    order
 }
 
 /// Why a gang has a place in none of the domains that it needs: one reason for all, unless another
@@ -243,6 +299,9 @@ fn reason(view: View<'_, '_>, demand: Demand<'_>, is_shown: bool) -> Reason {
 
 /// Whether capacity that a job waits for may become free by itself, when other jobs end.
 pub(super) fn waits_for_capacity(reason: &Reason) -> bool {
+    if let Reason::OfPart { reason, .. } = reason {
+        return waits_for_capacity(reason);
+    }
     if let Reason::NodesNotFree { need, able, .. } | Reason::TasksNotFree { need, able, .. } =
         reason
     {

@@ -25,6 +25,7 @@ mod backfill;
 pub(crate) mod consolidate;
 mod explain;
 mod find_placement;
+mod parts;
 pub(crate) mod preempt;
 mod prefilter;
 mod queue_order;
@@ -40,6 +41,7 @@ use self::array_cursor::ArrayCursor;
 use self::backfill::backfill;
 use self::consolidate::Movables;
 use self::find_placement::Placing;
+use self::parts::PartStarts;
 use self::preempt::{Lasts, Preempting};
 use self::prefilter::Prefilter;
 use self::queue_order::{QueueOrder, scopes};
@@ -92,6 +94,7 @@ impl Workspace {
 }
 
 /// The cluster with the decisions of the plan so far.
+#[derive(Clone)]
 struct PlannedCluster<'a> {
     snapshot: Snapshot<'a>,
     capacity: Capacity<'a>,
@@ -146,6 +149,8 @@ struct Cycle<'a, 'w> {
     reclaiming: Reclaiming,
     preempting: Preempting,
     cursor: ArrayCursor,
+    /// Set while the parts of a job are placed.
+    parts: Option<PartStarts>,
     users: Users,
     waiting: PendingReport,
     /// Whether the next cycle can decide more: a started job may be evicted, projects changed their
@@ -246,6 +251,7 @@ impl<'a, 'w> Cycle<'a, 'w> {
             reclaiming: Reclaiming::default(),
             preempting: Preempting::default(),
             cursor: ArrayCursor::default(),
+            parts: None,
             users: Users::default(),
             waiting,
             is_unsettled: false,
@@ -312,6 +318,9 @@ impl<'a, 'w> Cycle<'a, 'w> {
             // All jobs of the shape have that user, and no other job waits for them.
             self.waiting.of_shape(head.shape_ix, &reason);
             return;
+        }
+        if !shape.parts.is_empty() {
+            return self.schedule_parts(leaf, head, queue);
         }
         let request = self.request(&head, leaf.is_some() && !self.is_lending);
         // Otherwise no stage may start the job.
@@ -392,13 +401,12 @@ impl<'a, 'w> Cycle<'a, 'w> {
     /// capacity that projects are entitled to is given out.
     fn request(&self, head: &QueueHead, by_right: bool) -> JobFlavors<'a> {
         let world = self.world();
-        let queue = world.shape(head.shape_ix);
-        let shape = &queue.shape;
+        let shape = self.shape(head);
         let Some(projects) = &self.cluster.projects else {
             let open = Flavor::uncharged(world, shape).in_domains(world, &self.cluster.capacity);
             return JobFlavors { open, by_right, ..JobFlavors::default() };
         };
-        let leaf = projects.leaf(queue.line());
+        let leaf = projects.leaf(world.shape(head.shape_ix).line());
         let mut request = JobFlavors { leaf: Some(leaf), by_right, ..JobFlavors::default() };
         let flavors = projects.flavors(world, shape, leaf).into_iter();
         for flavor in flavors.flat_map(|it| it.in_domains(world, &self.cluster.capacity)) {
@@ -421,11 +429,17 @@ impl<'a, 'w> Cycle<'a, 'w> {
 
     fn count_start(&mut self, head: &QueueHead, leaf: Option<TreeIx>, charge: &Amounts) {
         let shape = &self.world().shape(head.shape_ix).shape;
-        self.users.started(self.world(), self.scope.policy, shape);
         if let (Some(projects), Some(leaf)) = (&mut self.cluster.projects, leaf) {
             projects.ledger.add(&projects.tree, leaf, charge, shape.preemptible);
             projects.take_slots(leaf, &shape.fit);
         }
+        self.note_start(head);
+    }
+
+    /// Notes that a job starts, beside its charge.
+    fn note_start(&mut self, head: &QueueHead) {
+        let shape = &self.world().shape(head.shape_ix).shape;
+        self.users.started(self.world(), self.scope.policy, shape);
         let is_held = self.cluster.shared().is_some() && !self.plan.planned.is_empty();
         self.is_unsettled |= shape.preemptible || is_held;
         self.waiting.started(head.shape_ix);

@@ -122,6 +122,11 @@ impl Preempting {
         self.cache.clear();
     }
 
+    /// Forgets the jobs that it read.
+    pub fn forget(&mut self) {
+        self.cache.clear();
+    }
+
     /// Searches jobs of the same project to preempt, so that a job can start.
     pub fn preempt(
         &mut self,

@@ -224,7 +224,7 @@ impl<'a> Cycle<'a, '_> {
         request: &JobFlavors<'_>,
         waits: &[NoPlace<'_, '_>],
     ) -> Option<Reason> {
-        let shape = &self.world().shape(head.shape_ix).shape;
+        let shape = self.shape(head);
         let is_refused = !request.refused.is_empty() || !request.borrowable.is_empty();
         let reasons: Vec<Reason> = waits.iter().map(|it| it.reason.clone()).collect();
         if (!waits.is_empty() || !is_refused)
@@ -259,8 +259,7 @@ impl<'a> Cycle<'a, '_> {
         queue: &mut QueueOrder<'_>,
     ) -> Option<Amounts> {
         let leaf = request.leaf.filter(|_| request.is_mixed)?;
-        let world = self.world();
-        let shape = &world.shape(head.shape_ix).shape;
+        let (world, shape) = (self.world(), self.shape(head));
         let any = Flavor::uncharged(world, shape).in_domains(world, &self.cluster.capacity);
         for flavor in &any {
             let Ok(solution) = self.place(head, flavor) else { continue };
@@ -309,7 +308,8 @@ impl<'a> Cycle<'a, '_> {
         flavor: &Flavor<'_>,
     ) -> Result<Solution, Reason> {
         let demand = self.demand(head, &flavor.shape);
-        let kind = (self.world().shape(head.shape_ix).fit_ix, flavor.class, flavor.domain);
+        let fit_ix = self.world().shape(head.shape_ix).fit_ix;
+        let kind = self.parts.is_none().then_some((fit_ix, flavor.class, flavor.domain));
         let is_shown = !self.waiting.is_silent;
         self.workspace.placing.place(self.cluster.view(), demand, kind, is_shown)
     }
@@ -351,19 +351,24 @@ impl<'a> Cycle<'a, '_> {
         }
         for it in &victims {
             queue.settle(self.cluster.shared(), Some(it.leaf));
+            self.parts.iter_mut().for_each(|parts| parts.leaves.push(it.leaf));
         }
         if after.is_empty() && stage.is_some() {
             after = self.cluster.capacity.frees(&self.plan.decisions, &placed);
         }
         let fit = &shape.fit;
         let resumes = !fit.at.is_empty() && after.is_empty();
-        self.plan.decisions.push(match fit.at.is_empty() {
-            true => {
-                let placements = self.cluster.capacity.placements(&placed, fit);
-                Decision::Start { job, attempt, placements, after }
+        let placements = match fit.at.is_empty() {
+            true => self.cluster.capacity.placements(&placed, fit),
+            false => fit.at.clone(),
+        };
+        match &mut self.parts {
+            Some(parts) => parts.add(placements, after),
+            None if fit.at.is_empty() => {
+                self.plan.decisions.push(Decision::Start { job, attempt, placements, after });
             }
-            false => Decision::Resume { job, attempt, placements: fit.at.clone(), after },
-        });
+            None => self.plan.decisions.push(Decision::Resume { job, attempt, placements, after }),
+        }
         let PlannedCluster { capacity, timeline, snapshot, .. } = &mut self.cluster;
         for placed in &placed {
             capacity.book(job, placed, fit);

@@ -55,6 +55,7 @@ pub fn order(task: &str) -> TaskOrder {
         state: AllocationState::Placed,
     };
     TaskOrder {
+        parts: Vec::new(),
         term: Term(1),
         generation: Generation(1),
         spec: Arc::new(spec),

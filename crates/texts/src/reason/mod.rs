@@ -107,6 +107,11 @@ type Explanation = (String, Vec<(&'static str, Value)>);
 
 /// Asks each file in turn; the text of an unknown code is the code itself.
 fn explain(reason: &gpool_model::Reason) -> Explanation {
+    if let gpool_model::Reason::OfPart { part, reason } = reason {
+        let (text, mut facts) = explain(reason);
+        facts.push(("part", Value::from(&**part)));
+        return (format!("Part {part}: {text}"), facts);
+    }
     let told = room::explain(reason)
         .or_else(|| node::explain(reason))
         .or_else(|| order::explain(reason))

@@ -59,6 +59,21 @@ pub(super) fn text(refusal: &Refusal) -> Option<Problem> {
         }
         Refusal::InPool { pool, refusal } => Problem::from(&**refusal)
             .because(format!("--pool {pool} allows only the nodes of that pool")),
+        Refusal::OfPart { part, refusal } => {
+            let mut problem = Problem::from(&**refusal);
+            // Each part says its GPUs, cores and memory itself.
+            let of_job = ["--gpus", "--cpus", "--mem", "--nodes", "--tasks"];
+            problem.tries.retain(|text| !of_job.iter().any(|flag| text.starts_with(flag)));
+            Problem { detail: format!("part {part}: {}", problem.detail), ..problem }
+        }
+        Refusal::PartsTogether { asked, n_devices } => {
+            let what = "the cluster could never run all parts of this job at once";
+            problem(what.to_owned())
+                .because(format!(
+                    "they need {asked} GPUs together, and {n_devices} GPUs match their requests"
+                ))
+                .try_this("gpool gpus")
+        }
         Refusal::NoSuchNodes { nodes, unknown, there } => {
             let what = match unknown.as_slice() {
                 [] => format!("no node matches the request: {nodes}"),

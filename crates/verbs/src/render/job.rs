@@ -263,7 +263,7 @@ fn place(placed: &PlacedOn) -> String {
 pub fn headline(job: &Job) -> String {
     let mut parts = vec![format!("job {} \"{}\"", job.id, job.name)];
     let places: Vec<String> = job.placement.iter().map(spoken_place).collect();
-    let gpus = words::gpus(job.request.gpus_text());
+    let gpus = words::gpus(&job.request.gpus_words());
     parts.push(match places.as_slice() {
         [] => gpus,
         places => format!("{gpus} on {}", places.join(", ")),

@@ -30,7 +30,7 @@ const COLUMNS: &[Column<WasteRow>] = &[
     Column { name: "project", head: "PROJECT", cell: |row, _| Cell::new(&row.job.project) },
     Column { name: "name", head: "NAME", cell: |row, _| Cell::new(&row.job.name) },
     Column { name: "state", head: "STATE", cell: |row, _| Cell::new(row.job.state.as_str()) },
-    Column { name: "gpus", head: "GPUS", cell: |row, _| Cell::new(row.job.request.gpus_text()) },
+    Column { name: "gpus", head: "GPUS", cell: |row, _| Cell::new(&row.job.request.gpus_words()) },
     Column { name: "gpuh", head: "GPU-H", cell: |row, _| Cell::new(&figure(row.gpu_hours)) },
     Column { name: "idle", head: "IDLE", cell: |row, _| Cell::new(&figure(row.idle_gpu_hours)) },
     Column { name: "when", head: "WHEN", cell: |row, _| Cell::new(when(row)) },

@@ -135,7 +135,7 @@ fn next_start(waiting: &[Job], now: Time) -> GlanceAnswer {
     };
     let noun = if job.request.gpus_text() == "1" { "GPU" } else { "GPUs" };
     let surely = surely(job, at, now).map(|it| format!(". {it}")).unwrap_or_default();
-    let more = format!("of {}, {} {noun}{surely}", job.user, job.request.gpus_text());
+    let more = format!("of {}, {} {noun}{surely}", job.user, job.request.gpus_words());
     GlanceAnswer::new(title, "wait", soon(at, now)).of_job(job).and(more)
 }
 

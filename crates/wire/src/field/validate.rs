@@ -2,7 +2,7 @@
 
 use gpool_model::enforcement::Enforcement;
 use gpool_model::{
-    Compat, GpuRequest, NodeRule, Refusal, Share, ShareWith, Topology, hostlist, parse,
+    Compat, GpuRequest, JobPart, NodeRule, Refusal, Share, ShareWith, Topology, hostlist, parse,
 };
 
 use crate::problem::Problem;
@@ -30,6 +30,11 @@ pub(super) fn node_rule(text: &str) -> CheckedText {
 
 pub(super) fn topology(text: &str) -> CheckedText {
     checked_text(text, Topology::parse(text))
+}
+
+/// Checks a part of a job.
+pub(super) fn part(text: &str) -> CheckedText {
+    checked_text(text, JobPart::parse(text))
 }
 
 /// Checks a fraction of each GPU.

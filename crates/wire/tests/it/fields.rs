@@ -30,6 +30,7 @@ fn samples() -> Map<String, Value> {
         "nodes": "2-4",
         "tasks_per_node": 2,
         "tasks": "8",
+        "parts": ["head:1xcpu", "worker:2xa100:4,cpus=8"],
         "torchrun": true,
         "launcher": 2,
         "time": "1h",
@@ -140,7 +141,7 @@ fn a_shown_request_can_be_submitted() {
         if ["mounts", "workdir", "container_user", "pull", "image_login"].contains(&&*key) {
             request.image = Some("tool:1".to_owned());
         }
-        request.gpus = Some("a100:1".to_owned());
+        request.gpus = (key != "parts").then(|| "a100:1".to_owned());
         request.time = Some("9h".into());
         let mut json = serde_json::to_value(&request).unwrap();
         json[&key] = value.clone();

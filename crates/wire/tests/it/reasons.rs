@@ -367,6 +367,13 @@ fn reasons() -> Vec<(Reason, &'static str)> {
             Reason::OnlyOnNodes { nodes: chosen(), n_nodes: 0, n_left_out: 1, left_out: vec![] },
             "No node matches --not-node lab2 --where rack=3",
         ),
+        (
+            Reason::OfPart {
+                part: Arc::from("worker"),
+                reason: Box::new(Reason::GpusNotFree { need: 4, free: 2, of_instances: false }),
+            },
+            "Part worker: It needs 4 GPUs, and 2 are free",
+        ),
         (Reason::AgentUnreachable { node, since: None }, "The agent of lab7 does not answer"),
     ]
 }

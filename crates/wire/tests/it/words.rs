@@ -155,6 +155,7 @@ fn refusals() -> Vec<Refusal> {
         Refusal::Internal { why: text("a thread ended") },
         Refusal::ShuttingDown,
         Refusal::NoEngine,
+        Refusal::PartsTogether { asked: 8, n_devices: 6 },
         Refusal::NoSuchSecret { name: text("HF_TOKEN") },
     ];
     for refusal in &all {
@@ -166,6 +167,9 @@ fn refusals() -> Vec<Refusal> {
             | Refusal::NoGpus { .. }
             | Refusal::ImpossibleGpus { .. }
             | Refusal::NoEngine
+            | Refusal::PartsTogether { .. }
+            // Wraps one of the others, for one part of a job.
+            | Refusal::OfPart { .. }
             | Refusal::ImpossibleResource { .. }
             | Refusal::NotPermitted { .. }
             | Refusal::HeldByAdmin { .. }

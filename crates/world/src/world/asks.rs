@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use gpool_model::plan::Fit;
-use gpool_model::{Bytes, JobSpec};
+use gpool_model::{Bytes, JobRequest, JobSpec};
 
 use crate::world::World;
 use crate::world::parts::GpuClass;
@@ -20,28 +20,32 @@ pub(crate) struct RequestCounts {
 impl RequestCounts {
     /// Counts a job that now holds something.
     pub fn add(&mut self, spec: &JobSpec) {
-        let n_nodes = self.n_nodes.entry(fit(spec)).or_default();
-        let before = n_nodes.checked_ilog2();
-        *n_nodes += u64::from(spec.gang.nodes);
-        self.n_changes += u64::from(n_nodes.checked_ilog2() != before);
+        spec.each_part(|part| {
+            let n_nodes = self.n_nodes.entry(fit(part)).or_default();
+            let before = n_nodes.checked_ilog2();
+            *n_nodes += u64::from(part.gang.nodes);
+            self.n_changes += u64::from(n_nodes.checked_ilog2() != before);
+        });
     }
 
     /// Uncounts a job that no longer holds anything.
     pub fn remove(&mut self, spec: &JobSpec) {
-        let fit = fit(spec);
-        let n_nodes = self.n_nodes.get_mut(&fit).expect("a job with an allocation was counted");
-        let before = n_nodes.checked_ilog2();
-        *n_nodes -= u64::from(spec.gang.nodes);
-        self.n_changes += u64::from(n_nodes.checked_ilog2() != before);
-        if *n_nodes == 0 {
-            self.n_nodes.remove(&fit);
-        }
+        spec.each_part(|part| {
+            let fit = fit(part);
+            let n_nodes = self.n_nodes.get_mut(&fit).expect("a job with an allocation was counted");
+            let before = n_nodes.checked_ilog2();
+            *n_nodes -= u64::from(part.gang.nodes);
+            self.n_changes += u64::from(n_nodes.checked_ilog2() != before);
+            if *n_nodes == 0 {
+                self.n_nodes.remove(&fit);
+            }
+        });
     }
 }
 
-fn fit(spec: &JobSpec) -> Fit {
+fn fit(request: &JobRequest) -> Fit {
     // The names of nodes say nothing about the jobs that come next.
-    Fit { memory: Bytes::ZERO, nodes: None, ..Fit::of(spec) }
+    Fit { memory: Bytes::ZERO, nodes: None, ..Fit::of(request) }
 }
 
 impl World {

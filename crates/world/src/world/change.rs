@@ -339,7 +339,7 @@ impl World {
         let Some(started_at) = end.started_at.filter(|_| finished) else { return };
         let length = end.ended_at.since(started_at).saturating_sub(paused);
         let like = Likeness::of(spec);
-        let is_whole = matches!(spec.gpus.amount, GpuAmount::Whole(_));
+        let is_whole = matches!(spec.gpus.amount, GpuAmount::Whole(_)) && !spec.has_parts();
         let gpu = end.usage.gpu.filter(|gpu| is_whole && !gpu.memory_peak.is_zero());
         for like in self.past.add(like, length, gpu, end.ended_at) {
             self.mark(RecordKey { kind: RecordKind::PastRuns, key: like.key() });

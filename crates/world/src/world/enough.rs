@@ -10,7 +10,8 @@ impl World {
     /// it needs less.
     #[must_use]
     pub fn enough_memory(&self, spec: &JobSpec) -> Option<EnoughMemory> {
-        let is_whole = matches!(spec.gpus.amount, GpuAmount::Whole(n) if n > 0);
+        let is_whole =
+            matches!(spec.gpus.amount, GpuAmount::Whole(n) if n > 0) && !spec.has_parts();
         self.past.runs(&Likeness::of(spec)).filter(|_| is_whole)?.enough_memory()
     }
 }

@@ -113,6 +113,7 @@ impl World {
         let may_move = policy.consolidate
             && row.is_evictable()
             && row.spec.gang.nodes_most == 1
+            && !row.spec.has_parts()
             && row.spec.joins.is_none()
             && n_devices > 0
             && (row.spec.gpus.share().is_none() || n_devices == 1)

@@ -1,12 +1,14 @@
 //! The entries of a job in the indexes: the counts that it adds to, its place in the pending queue,
 //! the jobs that wait for its end, and the resources that it books.
 
+use std::sync::Arc;
+
 use gpool_model::attained::Level;
 use gpool_model::job::{DependencyKind, JobState};
 use gpool_model::plan::Fit;
 use gpool_model::{
-    Allocation, AllocationState, Bytes, Dependency, GpuTime, JobId, JobRequest, Likeness, Millis,
-    NodeFilter, OrderKey, Phase, Placement, Policy, Shape, Timestamp,
+    Allocation, AllocationState, Bytes, Dependency, GpuTime, JobId, JobPart, JobRequest, Likeness,
+    Millis, NodeFilter, OrderKey, PartFit, Phase, Placement, Policy, Shape, Timestamp,
 };
 
 use crate::ends::FreedOn;
@@ -209,6 +211,7 @@ impl World {
             predicted: prediction.map(|prediction| Shape::rounded_length(prediction.p50)),
             level: level_of(policy, row.job.net_gpu_time(Timestamp::ZERO)),
             fit: fit_of(row),
+            parts: parts_of(&spec.request, |part| fit_of_request(row, part)),
         }
     }
 
@@ -238,7 +241,11 @@ impl World {
             takes: Shape::takes(new.time_limit, new.grace),
             predicted: None,
             level: level_of(self.policy.of_pool(new.pool.as_ref()), GpuTime::ZERO),
-            fit: Fit { sharer: new.sharer(uid).map(Box::new), ..Fit::of(new) },
+            fit: match new.has_parts() {
+                true => fit_of_new(&new.of_part(0), uid),
+                false => fit_of_new(new, uid),
+            },
+            parts: parts_of(new, |part| fit_of_new(part, uid)),
         }
     }
 }
@@ -255,22 +262,43 @@ fn left_of(row: &JobRow) -> Option<Millis> {
     Some(limit.saturating_sub(ran.unwrap_or_default()))
 }
 
-/// Returns what a job asks of nodes. A paused job asks for the devices that it had and for its
-/// cores.
+/// Returns what a job, or its first part, asks of nodes. A paused job asks for the devices that it
+/// had and for its cores.
 #[must_use]
 pub fn fit_of(row: &JobRow) -> Fit {
-    let spec = &row.spec;
+    match row.spec.has_parts() {
+        true => fit_of_request(row, &row.spec.of_part(0)),
+        false => fit_of_request(row, &row.spec.request),
+    }
+}
+
+/// The same for one part of its request.
+fn fit_of_request(row: &JobRow, request: &JobRequest) -> Fit {
     let place = |it: &Allocation| Placement { node: it.node.clone(), slots: it.slots.clone() };
     let is_parked = row.job.phase.is_parked();
     let at = row.job.phase.allocations().iter().map(place);
-    let fit = Fit { sharer: spec.sharer(spec.owner.uid).map(Box::new), ..Fit::of(spec) };
+    let fit = fit_of_new(request, row.spec.owner.uid);
     match is_parked {
         false => Fit { lacking_nodes: row.job.course.lacking_nodes.clone(), ..fit },
         true => {
-            let nodes = NodeFilter::while_paused(spec.nodes.as_ref());
+            let nodes = NodeFilter::while_paused(request.nodes.as_ref());
             Fit { memory: Bytes::ZERO, pool: None, nodes, at: at.collect(), ..fit }
         }
     }
+}
+
+fn fit_of_new(new: &JobRequest, uid: u32) -> Fit {
+    Fit { sharer: new.sharer(uid).map(Box::new), ..Fit::of(new) }
+}
+
+/// The requirements of each part of a request.
+fn parts_of(request: &JobRequest, fit: impl Fn(&JobRequest) -> Fit) -> Vec<PartFit> {
+    let parts = request.parts.iter().enumerate();
+    let part = |(at, part): (usize, &JobPart)| PartFit {
+        name: Arc::clone(&part.name),
+        fit: fit(&request.of_part(at)),
+    };
+    parts.map(part).collect()
 }
 
 /// Whether a job holds anything but host memory.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use gpool_model::job::JobState;
 use gpool_model::policy::{Caps, UserHoldings};
 use gpool_model::{
-    Allocation, Exit, JobId, JobSpec, MilliGpu, Millis, Node, Project, ProjectName, ResourceKind,
-    Timestamp,
+    Allocation, Exit, JobId, JobPart, JobSpec, MilliGpu, Millis, Node, Project, ProjectName,
+    ResourceKind, Timestamp,
 };
 
 use crate::ends::{self, ExpectedEnd};
@@ -281,9 +281,13 @@ fn plain(row: &JobRow) -> u64 {
 /// given.
 fn held(row: &JobRow) -> Option<MilliGpu> {
     let n_tasks = row.job.phase.allocations().len();
-    let together = || match row.spec.gpus.is_of_instances() {
-        true => row.job.allocated_gpus(),
-        false => row.spec.gpus.size().checked_mul(n_tasks as u64).unwrap_or(MilliGpu::MAX),
+    let of_instances = |part: &JobPart| part.gpus.is_of_instances();
+    let together = || match &row.spec.request {
+        it if it.gpus.is_of_instances() || it.parts.iter().any(of_instances) => {
+            row.job.allocated_gpus()
+        }
+        it if it.has_parts() => it.gpus_together(),
+        _ => row.spec.gpus.size().checked_mul(n_tasks as u64).unwrap_or(MilliGpu::MAX),
     };
     (n_tasks > 0 && !row.job.phase.is_parked()).then(together)
 }

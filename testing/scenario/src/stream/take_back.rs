@@ -115,7 +115,7 @@ impl Cluster {
                 false => AllocationState::Running,
             };
             let bytes = allocation.resources.get(&ResourceKind::PauseMemory);
-            allocation.resources = spec.resources(&allocation.slots);
+            allocation.resources = spec.resources(allocation.task.rank, &allocation.slots);
             if is_claim {
                 allocation.resources.set(ResourceKind::PauseMemory, bytes);
             }

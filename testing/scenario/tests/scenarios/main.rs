@@ -12,6 +12,7 @@ mod exits;
 mod gangs;
 mod guests;
 mod instances;
+mod job_parts;
 mod las;
 mod limits;
 mod moments;

@@ -11,8 +11,8 @@ use gpool_model::life::{Life, Retry, RetryOn};
 use gpool_model::record::EndedJob;
 use gpool_model::{
     Bytes, Caller, Command, Dependency, DeviceStrategy, Event, Exit, Gang, GpuAmount, GpuRequest,
-    Indexes, JobId, JobNumber, JobPatch, JobRequest, JobVerb, MilliCpu, MilliGpu, Millis, NewJob,
-    OnNodeLost, Phase, Refusal, Reply, RequestId, Share, Standing, Timestamp, Version,
+    Indexes, JobId, JobNumber, JobPart, JobPatch, JobRequest, JobVerb, MilliCpu, MilliGpu, Millis,
+    NewJob, OnNodeLost, Phase, Refusal, Reply, RequestId, Share, Standing, Timestamp, Version,
 };
 
 use gpool_world::JobRow;
@@ -426,7 +426,7 @@ fn new_job(what: &Happening, after: Option<Dependency>, now: Timestamp) -> NewJo
         Some(share) if !gpus.is_none() => gpus.shared(share).expect("they were asked for whole"),
         _ => gpus,
     };
-    NewJob {
+    let mut job = NewJob {
         context: BlobId(Arc::from("none")),
         request: JobRequest {
             name: Arc::from("job"),
@@ -474,5 +474,19 @@ fn new_job(what: &Happening, after: Option<Dependency>, now: Timestamp) -> NewJo
             ..JobRequest::default()
         },
         ..NewJob::default()
+    };
+    // Some gangs have a head of another shape.
+    if (small("nodes"), small("each")) == (3, 1) {
+        let head = JobPart::parse("head:1xcpu,cpus=1").expect("it is a part");
+        let worker = JobPart {
+            name: Arc::from("worker"),
+            gpus: job.gpus.clone(),
+            gpus_written: Arc::clone(&job.gpus_written),
+            cpus: job.cpus,
+            memory: job.memory,
+            gang: Gang::new(2, 1).unwrap_or_default(),
+        };
+        job.set_parts(vec![head, worker]);
     }
+    job
 }

@@ -49,7 +49,8 @@ pub fn merged_requests(
     if let Some(flag) = parts.find_map(|part| difference(&first, &part)) {
         let what = format!("the parts of a heterogeneous job differ in {flag}");
         return Err(Failure::new(errors::BAD_DIRECTIVE, what)
-            .why("gpool runs equal parts, as tasks that start together")
+            .why("gpool's Slurm commands run equal parts, as tasks that start together")
+            .tip("gpool submit --part head:1xcpu --part worker:4x8   (parts that differ)")
             .tip("one job for each part, or the same resources for all"));
     }
     if n_parts > 1 {

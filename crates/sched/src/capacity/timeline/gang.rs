@@ -22,12 +22,12 @@ struct Nodes {
 
 impl StartSearch<'_, '_> {
     /// The most units that a node may get, whatever is free there.
-    fn most(&self, node_pos: usize) -> u32 {
+    pub(super) fn most(&self, node_pos: usize) -> u32 {
         self.capacity.most_on(self.demand.fit(), node_pos).min(self.demand.n_units())
     }
 
     /// The search for that many units on one node.
-    fn times(self, times: u32) -> Self {
+    pub(super) fn times(self, times: u32) -> Self {
         Self { demand: self.demand.times(times), ..self }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::plan::Fit;
-use gpool_model::{JobId, Node, Reason};
+use gpool_model::{JobId, Node, PartFit, Reason, Shape};
 use gpool_world::order::Rank;
 use gpool_world::{FitIx, JobRow, ShapeIx, ShapeQueue};
 
@@ -35,8 +35,8 @@ impl Explainer<'_> {
         let own = Rank::of(policy, &own_queue.shape, is_escalated, submitted_at, stands_for);
         let mut contest = Contest {
             nodes: world.nodes().iter().map(|row| &row.node).collect(),
-            own: &own_queue.shape.fit,
-            by_fit: BTreeMap::new(),
+            own: &own_queue.shape,
+            by_shape: BTreeMap::new(),
             // Jobs that never use the same node may share a quota.
             is_open: self.no_place(row).as_ref().is_some_and(is_quota),
         };
@@ -104,16 +104,18 @@ impl Explainer<'_> {
 /// The test whether other jobs could use the capacity that a job waits for.
 struct Contest<'a> {
     nodes: Vec<&'a Node>,
-    own: &'a Fit,
-    by_fit: BTreeMap<FitIx, bool>,
+    own: &'a Shape,
+    by_shape: BTreeMap<(FitIx, &'a [PartFit]), bool>,
     is_open: bool,
 }
 
-impl Contest<'_> {
-    fn meets(&mut self, queue: &ShapeQueue) -> bool {
+impl<'a> Contest<'a> {
+    fn meets(&mut self, queue: &'a ShapeQueue) -> bool {
         let (nodes, own) = (&self.nodes, self.own);
-        let meets = || nodes.iter().any(|node| meet(node, own, &queue.shape.fit));
-        self.is_open || *self.by_fit.entry(queue.fit_ix).or_insert_with(meets)
+        let meet = |node| own.fits().any(|fit| queue.shape.fits().any(|it| meet(node, fit, it)));
+        let meets = || nodes.iter().any(|node| meet(*node));
+        let key = (queue.fit_ix, &queue.shape.parts[..]);
+        self.is_open || *self.by_shape.entry(key).or_insert_with(meets)
     }
 }
 

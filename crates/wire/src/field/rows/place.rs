@@ -8,7 +8,7 @@ use super::super::Values::{Checked, Many};
 use super::super::{Field, Flag, Group, heading, validate};
 use super::{field, join};
 use crate::amount::Quantity;
-use crate::{check, gang};
+use crate::{check, gang, parts};
 use gpool_texts::words::cores;
 
 /// The resources of each task, and the nodes that the job may use.
@@ -29,7 +29,9 @@ pub(super) static PLACE: &[Field] = &[
             (request.gpus, request.gpus_written) = job.gpu_request()?;
             Ok(())
         },
-        show: Some(|spec, _, shown| shown.gpus = Some(spec.gpus_written.to_string())),
+        show: Some(|spec, _, shown| {
+            shown.gpus = (!spec.has_parts()).then(|| spec.gpus_written.to_string());
+        }),
         ..field!("gpus", gpus)
     },
     Field {
@@ -161,7 +163,7 @@ pub(super) static PLACE: &[Field] = &[
             Ok(())
         },
         show: Some(|spec, _, shown| {
-            let is_many = !spec.gang.anywhere && spec.gang.nodes_most > 1;
+            let is_many = !spec.gang.anywhere && spec.gang.nodes_most > 1 && !spec.has_parts();
             shown.nodes = is_many.then(|| gang::range_words(&spec.gang));
         }),
         ..field!("nodes", nodes)
@@ -178,7 +180,8 @@ pub(super) static PLACE: &[Field] = &[
         ),
         group: Group::Tasks,
         show: Some(|spec, _, shown| {
-            shown.tasks_per_node = Some(spec.gang.tasks_per_node).filter(|each| *each > 1);
+            let each = Some(spec.gang.tasks_per_node).filter(|_| !spec.has_parts());
+            shown.tasks_per_node = each.filter(|each| *each > 1);
         }),
         ..field!("tasks_per_node", tasks_per_node)
     },
@@ -246,7 +249,8 @@ pub(super) static PLACE: &[Field] = &[
         },
         clears: true,
         show: Some(|spec, _, shown| {
-            shown.cpus = spec.cpus.map(|cpus| Quantity::Decimal(cores(cpus.get())))
+            let cpus = spec.cpus.filter(|_| !spec.has_parts());
+            shown.cpus = cpus.map(|cpus| Quantity::Decimal(cores(cpus.get())));
         }),
         ..field!("cpus", cpus)
     },
@@ -263,8 +267,34 @@ pub(super) static PLACE: &[Field] = &[
             Ok(())
         },
         clears: true,
-        show: Some(|spec, _, shown| shown.mem = spec.memory.map(|memory| memory.get().into())),
+        show: Some(|spec, _, shown| {
+            let memory = spec.memory.filter(|_| !spec.has_parts());
+            shown.mem = memory.map(|memory| memory.get().into());
+        }),
         ..field!("mem", mem)
+    },
+    Field {
+        flag: Some(Flag {
+            conflicts: &["gpus", "cpus", "mem", "nodes", "tasks-per-node", "tasks"],
+            ..Flag::value(
+                "part",
+                "NAME:NODESxGPUS",
+                Many(validate::part),
+                "Part of a job with tasks of different shapes, e.g. head:1xcpu and \
+                 worker:4xa100:8,cpus=16,mem=100G,tasks=2",
+            )
+            .under(heading::NODES)
+        }),
+        group: Group::Tasks,
+        apply: |job, request| {
+            request.set_parts(parts::parts(job)?);
+            Ok(())
+        },
+        label: Some("parts"),
+        show: Some(|spec, _, shown| {
+            shown.parts = spec.parts.iter().map(ToString::to_string).collect();
+        }),
+        ..field!("parts", parts)
     },
     Field {
         flag: Some(

@@ -1,0 +1,183 @@
+//! Parts of a job: tasks of different shapes that start together, or none of them. Users write them
+//! as `head:1xcpu` and `worker:4xa100:8,cpus=16,mem=100G,tasks=2`.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::gang::Gang;
+use crate::gpu::GpuRequest;
+use crate::parse;
+use crate::request::job::JobRequest;
+use crate::unit::{Bytes, MilliCpu};
+
+/// Why a text is no part of a job.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct JobPartError(String);
+
+/// Tasks of one shape, in a job with tasks of several shapes. Ranks count through: the tasks of the
+/// first part come first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobPart {
+    /// Its name, unique in the job.
+    pub name: Arc<str>,
+    /// GPUs of each task.
+    pub gpus: GpuRequest,
+    /// The GPU request as text, as the user wrote it.
+    pub gpus_written: Arc<str>,
+    /// CPU cores of each task; `None` books none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<MilliCpu>,
+    /// Host memory of each task; `None` books none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Bytes>,
+    /// The number of nodes, and of tasks on each: a fixed number.
+    pub gang: Gang,
+}
+
+impl JobPart {
+    /// The word for no GPUs.
+    const CPU: &'static str = "cpu";
+    /// The most characters of a name.
+    const NAME_MAX: usize = 32;
+
+    /// Reads `NAME:[NODESx]GPUS[,cpus=CORES][,mem=SIZE][,tasks=N]`; `cpu` are no GPUs.
+    ///
+    /// # Errors
+    /// If the text is anything else; the message says what is expected.
+    pub fn parse(text: &str) -> Result<Self, JobPartError> {
+        let bad = |what: String| JobPartError(format!("{text:?} is no part of a job: {what}"));
+        let form = "write NAME:NODESxGPUS, e.g. head:1xcpu or worker:4xa100:8,cpus=16,mem=100G";
+        let (name, rest) = text.split_once(':').ok_or_else(|| bad(form.to_owned()))?;
+        let is_in_name = |it: char| it.is_ascii_alphanumeric() || it == '-' || it == '_';
+        if name.is_empty() || name.len() > Self::NAME_MAX || !name.chars().all(is_in_name) {
+            let most = Self::NAME_MAX;
+            return Err(bad(format!(
+                "its name {name:?} is not 1 to {most} letters, digits, - or _; {form}"
+            )));
+        }
+        let mut words = rest.split(',');
+        let (nodes, gpus) = nodes_and_gpus(words.next().unwrap_or_default());
+        let written = if gpus == Self::CPU { "0" } else { gpus };
+        let gpus = GpuRequest::parse(written).map_err(|error| bad(error.to_string()))?;
+        let (mut cpus, mut memory, mut tasks) = (None, None, 1);
+        for word in words {
+            match word.split_once('=') {
+                Some(("cpus", cores)) => {
+                    cpus = Some(parse::cpus(cores).map_err(|error| bad(error.to_string()))?);
+                }
+                Some(("mem", size)) => {
+                    memory = Some(parse::bytes(size).map_err(|error| bad(error.to_string()))?);
+                }
+                Some(("tasks", n)) => {
+                    let why = || bad(format!("{n:?} is no number of tasks on each node"));
+                    tasks = n.parse().map_err(|_| why())?;
+                }
+                _ => return Err(bad(format!("{word:?} is not cpus=, mem= or tasks=; {form}"))),
+            }
+        }
+        let most = Gang::TASKS_MAX;
+        let gang = Gang::new(nodes, tasks)
+            .ok_or_else(|| bad(format!("a job has 1 to {most} tasks; {form}")))?;
+        Ok(Self {
+            name: Arc::from(name),
+            gpus,
+            gpus_written: Arc::from(written),
+            cpus: cpus.filter(|cpus| !cpus.is_zero()),
+            memory: memory.filter(|memory| !memory.is_zero()),
+            gang,
+        })
+    }
+}
+
+/// Divides `4xa100:8` into 4 and `a100:8`; without a number it is 1 node.
+fn nodes_and_gpus(text: &str) -> (u32, &str) {
+    let divided = text.split_once('x').and_then(|(n, gpus)| Some((n.parse().ok()?, gpus)));
+    divided.unwrap_or((1, text))
+}
+
+/// Writes the part as [`JobPart::parse`] reads it.
+impl fmt::Display for JobPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let gpus = if self.gpus.is_none() { Self::CPU } else { &self.gpus_written };
+        write!(f, "{}:{}x{gpus}", self.name, self.gang.nodes)?;
+        if let Some(cpus) = self.cpus {
+            write!(f, ",cpus={cpus}")?;
+        }
+        if let Some(memory) = self.memory {
+            write!(f, ",mem={}", parse::exact_bytes(memory))?;
+        }
+        match self.gang.tasks_per_node {
+            1 => Ok(()),
+            n => write!(f, ",tasks={n}"),
+        }
+    }
+}
+
+impl JobRequest {
+    /// The most parts of a job.
+    pub const PARTS_MAX: usize = 16;
+
+    /// Gives a request these parts. Its own shape becomes that of the first one.
+    pub fn set_parts(&mut self, parts: Vec<JobPart>) {
+        if let Some(first) = parts.first() {
+            self.take_shape(first);
+        }
+        self.parts = parts.into();
+    }
+
+    /// Whether it has parts of different shape.
+    #[must_use]
+    pub fn has_parts(&self) -> bool {
+        !self.parts.is_empty()
+    }
+
+    /// The number of tasks that start together, of all parts.
+    #[must_use]
+    pub fn n_tasks(&self) -> u32 {
+        match self.has_parts() {
+            true => self.parts.iter().map(|it| it.gang.n_tasks()).fold(0, u32::saturating_add),
+            false => self.gang.n_tasks(),
+        }
+    }
+
+    /// Returns the position of the part that a task belongs to, and its rank in that part; `None`
+    /// for a job without parts.
+    #[must_use]
+    pub fn part_of(&self, rank: u32) -> Option<(usize, u32)> {
+        let mut first = 0;
+        for (at, part) in self.parts.iter().enumerate() {
+            let n_tasks = part.gang.n_tasks();
+            if rank - first < n_tasks {
+                return Some((at, rank - first));
+            }
+            first += n_tasks;
+        }
+        None
+    }
+
+    /// Returns a request with the shape of one part and without parts.
+    #[must_use]
+    pub fn of_part(&self, at: usize) -> Self {
+        let mut request = Self { parts: Vec::new().into(), ..self.clone() };
+        request.take_shape(&self.parts[at]);
+        request
+    }
+
+    /// Calls a function with the shape of each part; with the request itself if it has no parts.
+    pub fn each_part(&self, mut call: impl FnMut(&Self)) {
+        match self.has_parts() {
+            true => (0..self.parts.len()).for_each(|at| call(&self.of_part(at))),
+            false => call(self),
+        }
+    }
+
+    fn take_shape(&mut self, part: &JobPart) {
+        self.gpus.clone_from(&part.gpus);
+        self.gpus_written = Arc::clone(&part.gpus_written);
+        (self.cpus, self.memory, self.gang) = (part.cpus, part.memory, part.gang);
+    }
+}
