@@ -11,6 +11,7 @@ mod layering;
 mod markers;
 mod names;
 mod need;
+mod package;
 mod prose;
 mod shape;
 mod sim;
@@ -38,6 +39,8 @@ usage: cargo xtask <command>
           [--rounds N] [--seed N] [--release]
   fuzz    Fuzz every parser of user input
           [--seconds N] [--until-quiet] [--seed N] [TARGET]…
+  package Build a Debian package, and an image of the server, in target/packages
+          [--binary FILE] [--version VERSION] [--out FOLDER]
   help    Print this help
 ";
 
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
         ["sim", rest @ ..] => sim::run(rest),
         ["kill", rest @ ..] => kill::run(rest),
         ["fuzz", rest @ ..] => fuzz::run(rest),
+        ["package", rest @ ..] => package::run(rest),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
             Ok(true)

@@ -64,6 +64,20 @@ impl ServiceScope {
         Some(folder.join(daemon.unit_name()))
     }
 
+    /// The path of the unit that a package of gpool brings, which one at [`Self::path`] overrides.
+    #[must_use]
+    pub fn packaged_path(self, daemon: Daemon<'_>) -> Option<PathBuf> {
+        let folder = Path::new("/usr/lib/systemd/system");
+        (self == Self::System).then(|| folder.join(daemon.unit_name()))
+    }
+
+    /// The path of the unit that systemd uses; `None` if there is none.
+    #[must_use]
+    pub fn present_path(self, daemon: Daemon<'_>) -> Option<PathBuf> {
+        let paths = [self.path(daemon), self.packaged_path(daemon)];
+        paths.into_iter().flatten().find(|path| path.exists())
+    }
+
     /// The command `systemctl` with the flags of the scope.
     #[must_use]
     pub fn systemctl(self) -> &'static [&'static str] {

@@ -77,6 +77,11 @@ impl AgentArgs {
 /// # Errors
 /// The machine can't join, the agent does not start, or the server refuses it later.
 pub fn run(args: &AgentArgs, session: &Session) -> Result {
+    let words = args.words();
+    let install = || service::install(Daemon::Agent(&words), args.service, args.install, session);
+    if args.install.print && args.join.is_empty() {
+        return install();
+    }
     let config = Config::find()?;
     let folder = folder(args)?;
     up_folders::make_state(&folder)?;
@@ -85,8 +90,7 @@ pub fn run(args: &AgentArgs, session: &Session) -> Result {
         _ => enrollment(&folder)?,
     };
     if args.service.systemd {
-        let words = args.words();
-        return service::install(Daemon::Agent(&words), args.service, args.install, session);
+        return install();
     }
     let devices = args.devices.clone().or_else(|| config.devices.clone());
     let nodes =

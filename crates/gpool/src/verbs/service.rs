@@ -58,13 +58,13 @@ pub struct InstallFlags {
     now: bool,
     /// With --systemd: print the unit without writing it
     #[arg(long, requires = "systemd")]
-    print: bool,
+    pub print: bool,
     /// With --systemd: replace an existing unit and rename it to .old
     #[arg(long, requires = "systemd")]
     force: bool,
 }
 
-/// Writes the unit, and starts the service with `--now`.
+/// Writes the unit unless it is there already, and starts the service with `--now`.
 ///
 /// # Errors
 /// A unit exists, it can't be written, or systemd refuses.
@@ -82,12 +82,20 @@ pub fn install(
         session.screen.data(&text)?;
         return Ok(Exit::OK);
     }
-    let path = flags.path(daemon)?;
     if what.now {
         // Nothing is written where no systemd runs.
         systemctl(daemon, flags, &["daemon-reload"])?;
     }
-    write_new(&path, &text, what.force)?;
+    let present = flags.scope().present_path(daemon);
+    let is_same = |path: &PathBuf| std::fs::read_to_string(path).is_ok_and(|it| it == text);
+    let path = match present.filter(is_same) {
+        Some(path) => path,
+        None => {
+            let path = flags.path(daemon)?;
+            write_new(&path, &text, what.force)?;
+            path
+        }
+    };
     session.screen.data(&format!("{}\n", path.display()))?;
     let steps: [&[&str]; 2] = [&["daemon-reload"], &["enable", "--now", daemon.unit_name()]];
     if what.now {
@@ -103,14 +111,21 @@ pub fn install(
     Ok(Exit::OK)
 }
 
-/// Stops the service and removes the unit. Jobs go on.
+/// Stops the service and removes the unit, except that of a package. Jobs go on.
 ///
 /// # Errors
 /// There is no unit, or it can't be removed.
 pub fn uninstall(flags: ServiceFlags, session: &Session) -> Result {
     let daemon = Daemon::Server;
     let path = flags.path(daemon)?;
-    if !path.exists() {
+    let present = flags.scope().present_path(daemon);
+    if let Some(packaged) = present.as_ref().filter(|present| **present != path) {
+        systemctl(daemon, flags, &["disable", "--now", daemon.unit_name()])?;
+        session.screen.note("stopped and disabled; running jobs continue");
+        session.screen.data(&format!("{}\n", packaged.display()))?;
+        return Ok(Exit::OK);
+    }
+    if present.is_none() {
         let what = format!("there is no unit {}", path.display());
         return Err(Failure::new(errors::NO_UNIT, what)
             .tip("gpool down --systemd --system")

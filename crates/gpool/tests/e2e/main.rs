@@ -73,6 +73,7 @@ mod nodes;
 mod notify;
 mod nvml;
 mod order;
+mod packages;
 mod parts;
 mod policy;
 mod pools;

@@ -69,8 +69,7 @@ pub(super) fn service(server_user: Option<&str>, me: &str) -> Option<Probe> {
         None => vec![ServiceScope::System, ServiceScope::User],
     };
     let found = scopes.into_iter().find_map(|scope| {
-        let path = scope.path(Daemon::Server).filter(|path| path.exists())?;
-        Some((scope, path))
+        Some((scope, scope.present_path(Daemon::Server)?))
     });
     let Some((scope, path)) = found else {
         let runs = Path::new("/run/systemd/system").exists();

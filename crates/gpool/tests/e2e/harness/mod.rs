@@ -2,6 +2,7 @@
 //! processes of the cluster end with it.
 
 mod gate;
+mod guest;
 mod hosts;
 mod machine;
 mod processes;
@@ -22,6 +23,7 @@ use gpool_wire::{Gpu, Job};
 use rustix::process::{Pid, Signal};
 
 pub use gate::Gate;
+pub use guest::Guest;
 pub use hosts::{Cut, Hosts};
 pub use machine::{Machine, membership};
 pub use processes::{kill_9, processes_of, within};
