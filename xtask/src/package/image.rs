@@ -6,7 +6,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
 use anyhow::Context;
 use serde_json::{Value, json};
@@ -15,12 +14,8 @@ use super::tree::Tree;
 use super::{Release, license, output};
 use crate::step;
 
-/// The user of the server: the last but two of the IDs that a container without root has.
-const USER: u32 = 65532;
 const PORT: &str = "7443";
-/// The folders of that user.
 const STATE: &str = "var/lib/gpool";
-const RUN: &str = "run/gpool";
 /// Certificates of public authorities, for identity providers and addresses of notifications.
 const AUTHORITIES: &str = "etc/ssl/certs/ca-certificates.crt";
 /// Libraries that glibc before 2.34 loads to look up names; later ones have them built in.
@@ -32,13 +27,13 @@ const SETTINGS: &str = "\
 listen = \"0.0.0.0:7443\"
 devices = \"/etc/gpool/nodes.toml\"
 ";
-/// The server's own node: a container of gpool alone has no programs for jobs.
+/// The server's own node. A container of gpool alone has no programs for jobs, so it is small.
 const NODES: &str = "\
-# The server's own node gives nothing to jobs: they run on machines that join.
+# The node of the container. Jobs run on machines that join: gpool drain server
 [[node]]
 name = \"server\"
-cpus = 0
-memory = \"0\"
+cpus = 1
+memory = \"1M\"
 ";
 
 /// Builds the image; returns the path of its archive.
@@ -119,10 +114,9 @@ fn layer(layout: &Tree, release: &Release) -> anyhow::Result<(Blob, String)> {
         let name = library.strip_prefix("/").context("ldd prints whole paths")?;
         files.copy(&library, &name.to_string_lossy(), 0o755)?;
     }
-    let user = format!("gpool:x:{USER}:{USER}::/{STATE}:/usr/sbin/nologin\n");
-    let root = "root:x:0:0::/root:/usr/sbin/nologin\n";
-    files.file("etc/passwd", format!("{root}{user}"), 0o644)?;
-    files.file("etc/group", format!("root:x:0:\ngpool:x:{USER}:\n"), 0o644)?;
+    // A server without root takes jobs of its own user only.
+    files.file("etc/passwd", "root:x:0:0::/root:/usr/sbin/nologin\n", 0o644)?;
+    files.file("etc/group", "root:x:0:\n", 0o644)?;
     files.file("etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n", 0o644)?;
     files.file("etc/gpool/gpool.toml", SETTINGS, 0o644)?;
     files.file("etc/gpool/nodes.toml", NODES, 0o644)?;
@@ -134,18 +128,15 @@ fn layer(layout: &Tree, release: &Release) -> anyhow::Result<(Blob, String)> {
     }
     files.folder_with_mode("tmp", 0o1777)?;
     files.folder_with_mode(STATE, 0o711)?;
-    files.folder_with_mode(RUN, 0o755)?;
+    files.folder("run")?;
     let tar = layout.path("layer");
     let mut names: Vec<String> = Vec::new();
     for entry in fs::read_dir(files.root()).context("reading the files of the image")? {
         names.push(entry?.file_name().to_string_lossy().into_owned());
     }
     names.sort();
-    let mut of_root: Vec<&str> = vec!["--exclude", STATE, "--exclude", RUN];
-    of_root.extend(names.iter().map(String::as_str));
-    archive(&files, &tar, release.epoch, &of_root)?;
-    let mut of_user = tar_command(&files, "--append", &tar, release.epoch, USER);
-    output(of_user.args([STATE, RUN]))?;
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    archive(&files, &tar, release.epoch, &names)?;
     files.remove()?;
     let diff = sha256(&tar)?;
     output(step::command("gzip", &["-6", "--no-name"]).arg(&tar))?;
@@ -162,22 +153,10 @@ fn libraries(linked: &[PathBuf]) -> Vec<PathBuf> {
 
 /// An archive of root's files.
 fn archive(tree: &Tree, path: &Path, epoch: u64, names: &[&str]) -> anyhow::Result<()> {
-    output(tar_command(tree, "--create", path, epoch, 0).args(names)).map(drop)
-}
-
-fn tar_command(
-    tree: &Tree,
-    how: &str,
-    path: &Path,
-    epoch: u64,
-    owner: u32,
-) -> std::process::Command {
-    let mut tar = step::command("tar", &[how, "--format=gnu", "--sort=name", "--numeric-owner"]);
-    tar.arg(format!("--mtime=@{epoch}"));
-    tar.arg(format!("--owner={owner}")).arg(format!("--group={owner}"));
-    tar.arg("--file").arg(path).arg("--directory").arg(tree.root());
-    tar.stderr(Stdio::piped());
-    tar
+    let flags = ["--create", "--format=gnu", "--sort=name", "--numeric-owner", "--owner=0"];
+    let mut tar = step::command("tar", &flags);
+    tar.arg("--group=0").arg(format!("--mtime=@{epoch}")).arg("--file").arg(path);
+    output(tar.arg("--directory").arg(tree.root()).args(names)).map(drop)
 }
 
 /// The settings of containers of the image.
@@ -192,14 +171,7 @@ fn config(release: &Release, diff: &str) -> anyhow::Result<Value> {
         "architecture": release.program.architecture,
         "os": "linux",
         "config": {
-            "User": USER.to_string(),
-            "Env": [
-                "PATH=/usr/bin",
-                "HOME=/var/lib/gpool",
-                "GPOOL_STATE_DIR=/var/lib/gpool",
-                "GPOOL_SOCKET=/run/gpool/api.sock",
-                "GPOOL_CONFIG=/etc/gpool/gpool.toml",
-            ],
+            "Env": ["PATH=/usr/bin"],
             "Entrypoint": ["/usr/bin/gpool"],
             "Cmd": ["up", "--foreground"],
             "ExposedPorts": { (format!("{PORT}/tcp")): {} },

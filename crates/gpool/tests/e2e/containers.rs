@@ -109,7 +109,7 @@ pub fn can_run(programs: &[&str]) -> bool {
 }
 
 /// A program that is podman with a store, locks and settings of its own.
-fn wrapper(cluster: &Cluster) -> PathBuf {
+pub fn wrapper(cluster: &Cluster) -> PathBuf {
     let folder = cluster.path("podman");
     std::fs::create_dir_all(&folder).unwrap();
     let at = |name: &str| folder.join(name).display().to_string();

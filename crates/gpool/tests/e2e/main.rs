@@ -49,6 +49,7 @@ mod hostile;
 mod hosts;
 mod http;
 mod idle;
+mod image;
 mod import;
 mod instances;
 mod interactive;

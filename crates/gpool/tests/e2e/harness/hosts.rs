@@ -101,9 +101,14 @@ impl Hosts {
         must(&["ip", "-n", &space, "link", "set", "eth0", "up"]);
     }
 
+    /// The path of the network namespace of a host.
+    pub fn network_of(&self, name: &str) -> String {
+        format!("/run/netns/{}", self.space(name))
+    }
+
     /// The words before a command that runs on a host.
     pub fn on(&self, name: &str) -> Vec<String> {
-        let space = format!("--net=/run/netns/{}", self.space(name));
+        let space = format!("--net={}", self.network_of(name));
         vec!["nsenter".to_owned(), space, "--".to_owned()]
     }
 
