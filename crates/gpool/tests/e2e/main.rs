@@ -38,6 +38,7 @@ mod examples;
 mod exits;
 mod faults;
 mod files;
+mod fleet;
 mod flood;
 mod forecast;
 mod gangs;
