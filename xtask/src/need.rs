@@ -1,7 +1,7 @@
 //! The requirements of the tests beside cargo: a few programs, each with its Debian package; from
-//! Python's package index schemathesis, Playwright, aiosmtpd, clients of Slurm and Node; and an
-//! identity provider from npm. Installs missing ones where that is permitted, and starts none of
-//! their services; otherwise the messages name the packages.
+//! Python's package index schemathesis, Playwright, aiosmtpd, clients of Slurm, Ansible and Node;
+//! and an identity provider from npm. Installs missing ones where that is permitted, and starts none
+//! of their services; otherwise the messages name the packages.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -43,6 +43,7 @@ const PROGRAMS: &[Program] = &[
     Program { name: "runc", package: "runc", can_be_absent: true },
     Program { name: "catatonit", package: "catatonit", can_be_absent: true },
     Program { name: "busybox", package: "busybox-static", can_be_absent: true },
+    Program { name: "curl", package: "curl", can_be_absent: true },
     Program { name: "mpicc.mpich", package: "libmpich-dev", can_be_absent: true },
     Program { name: "mpicc.openmpi", package: "libopenmpi-dev", can_be_absent: true },
     Program { name: "mpirun.openmpi", package: "openmpi-bin", can_be_absent: true },
@@ -96,7 +97,17 @@ const PACKAGES: &[Packages] = &[
         tests: "the test of sign-in with an identity provider",
         npm: Some("crates/gpool/tests/oidc/package-lock.json"),
     },
+    Packages {
+        name: "Ansible",
+        pins: "crates/gpool/tests/fleet/requirements.txt",
+        folder: "target/fleet",
+        tests: "the test of Ansible and cloud-init",
+        npm: None,
+    },
 ];
+
+/// The files of cloud-init. Its libraries are among the packages of Ansible.
+const CLOUD_INIT: &str = "target/fleet/cloud-init";
 
 /// Makes sure that all requirements are installed.
 ///
@@ -104,14 +115,53 @@ const PACKAGES: &[Packages] = &[
 /// If a requirement is missing and cannot be installed; the message names the packages.
 pub fn provide() -> anyhow::Result<()> {
     provide_programs()?;
-    PACKAGES.iter().try_for_each(|packages| match provide_packages(packages) {
-        // Continuous integration must run all tests.
+    for packages in PACKAGES {
+        or_skip(packages.tests, provide_packages(packages))?;
+    }
+    or_skip("the test of cloud-init", provide_cloud_init())
+}
+
+/// Continuous integration must run all tests; elsewhere some are skipped.
+fn or_skip(tests: &str, provided: anyhow::Result<()>) -> anyhow::Result<()> {
+    match provided {
         Err(error) if std::env::var_os("CI").is_none() => {
-            eprintln!("{error:#}\n  {} is skipped", packages.tests);
+            eprintln!("{error:#}\n  {tests} is skipped");
             Ok(())
         }
         other => other,
-    })
+    }
+}
+
+/// Unpacks Debian's package of cloud-init, which has no wheel. It is not installed, since it would
+/// change the machine at the next boot.
+fn provide_cloud_init() -> anyhow::Result<()> {
+    let folder = step::root().join(CLOUD_INIT);
+    if folder.exists() {
+        return Ok(());
+    }
+    if !on_path("apt-get") || !on_path("dpkg-deb") {
+        bail!("cloud-init is unpacked from a package of Debian or Ubuntu");
+    }
+    let new = folder.with_extension("new");
+    if new.exists() {
+        // Of an interrupted run.
+        fs::remove_dir_all(&new).context("removing a download")?;
+    }
+    fs::create_dir_all(&new).context("creating a folder")?;
+    let mut download = step::command("apt-get", &["download", "--quiet", "cloud-init"]);
+    download.current_dir(&new);
+    let is_there = step::succeeds("cloud-init", download)?;
+    let file = fs::read_dir(&new).context("reading what was downloaded")?.flatten().next();
+    let (true, Some(file)) = (is_there, file) else {
+        bail!("cloud-init can't be downloaded; see the output of apt-get above");
+    };
+    let mut unpack = step::command("dpkg-deb", &["--extract"]);
+    unpack.arg(file.path()).arg(new.join("files"));
+    if !step::succeeds("its files", unpack)? {
+        bail!("cloud-init can't be unpacked; see the output above");
+    }
+    fs::rename(new.join("files"), &folder).context("moving cloud-init")?;
+    fs::remove_dir_all(&new).context("removing what was downloaded")
 }
 
 /// Installs packages into a separate folder, unless the pinned versions are there.

@@ -43,7 +43,8 @@ pub fn build(release: &Release) -> anyhow::Result<PathBuf> {
     add_written(&tree)?;
     add_documents(&tree, release)?;
     tree.folder("etc/gpool")?;
-    let n_bytes = tree.files("")?.iter().map(|it| Ok(it.metadata()?.len())).sum::<anyhow::Result<u64>>();
+    let n_bytes =
+        tree.files("")?.iter().map(|it| Ok(it.metadata()?.len())).sum::<anyhow::Result<u64>>();
     for (name, script) in SCRIPTS {
         tree.file(&format!("DEBIAN/{name}"), script, 0o755)?;
     }

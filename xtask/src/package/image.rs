@@ -1,6 +1,6 @@
-//! The image of the server: the binary with the libraries that it is linked to, and nothing else that
-//! runs. The archive is an OCI image layout, and has the file by which older versions of docker load
-//! it, too.
+//! The image of the server: the binary with the libraries that it is linked to, and nothing else
+//! that runs. The archive is an OCI image layout, and has the file by which older versions of
+//! docker load it, too.
 //! Source: <https://github.com/opencontainers/image-spec>, versions 1.0 and 1.1: image-layout.md,
 //! config.md, manifest.md; docker's `image/spec/v1.2.md` for `manifest.json` and `Healthcheck`.
 
@@ -64,7 +64,12 @@ pub fn build(release: &Release) -> anyhow::Result<PathBuf> {
     layout.file("index.json", index.to_string(), 0o644)?;
     layout.file("manifest.json", of_docker.to_string(), 0o644)?;
     let path = release.package("oci.tar");
-    archive(&layout, &path, release.epoch, &["blobs", "index.json", "manifest.json", "oci-layout"])?;
+    archive(
+        &layout,
+        &path,
+        release.epoch,
+        &["blobs", "index.json", "manifest.json", "oci-layout"],
+    )?;
     layout.remove()?;
     Ok(path)
 }

@@ -55,16 +55,16 @@ impl Program {
 }
 
 /// The first bytes of a file.
-fn header(path: &Path) -> std::io::Result<[u8; 20]> {
-    let mut bytes = [0; 20];
-    let mut file = fs::File::open(path)?;
-    // A shorter file is no program.
-    file.read(&mut bytes)?;
+fn header(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    fs::File::open(path)?.take(20).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
 /// The architecture of an ELF file. Source: elf(5).
-fn architecture(header: &[u8; 20]) -> Option<&'static str> {
+fn architecture(header: &[u8]) -> Option<&'static str> {
+    // A shorter file is no program.
+    let header: &[u8; 20] = header.try_into().ok()?;
     let is_64_bit_little_endian = header[4..6] == [2, 1];
     if !header.starts_with(b"\x7fELF") || !is_64_bit_little_endian {
         return None;
@@ -111,6 +111,6 @@ mod tests {
         assert_eq!(libraries(linked).unwrap(), expected.map(PathBuf::from));
         assert!(libraries("\tlibm.so.6 => not found\n").is_err());
         assert_eq!(glibc("GLIBC_2.2\nGLIBC_2.34\nGLIBC_2.4\nGLIBC_2.\n").unwrap(), 34);
-        assert!(architecture(b"#!/bin/sh\nexit 0\n\n\n").is_none());
+        assert!(architecture(b"#!/bin/sh\nexit 0\n\n\n\n").is_none());
     }
 }

@@ -1,5 +1,5 @@
-//! The files of `docs/operating/fleet` on machines of namespaces: Ansible installs, joins and upgrades
-//! them while jobs run, and cloud-init makes a node of a new one.
+//! The files of `docs/operating/fleet` on machines of namespaces: Ansible installs, joins and
+//! upgrades them while jobs run, and cloud-init makes a node of a new one.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

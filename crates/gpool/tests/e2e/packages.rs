@@ -1,5 +1,5 @@
-//! The packages of `cargo xtask package`: their files, and the life of a machine that has them while
-//! jobs run.
+//! The packages of `cargo xtask package`: their files, and the life of a machine that has them
+//! while jobs run.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -96,9 +96,8 @@ fn packages_have_the_files_of_debian_and_equal_bytes_each_time() {
         assert!(first == second, "the bytes of {end} differ");
     }
     let deb = path(folder, NEW, ".deb");
-    let dpkg = |flag: &str| {
-        Running::start(Command::new("dpkg-deb").arg(flag).arg(&deb), None).end().ok()
-    };
+    let dpkg =
+        |flag: &str| Running::start(Command::new("dpkg-deb").arg(flag).arg(&deb), None).end().ok();
     let info = dpkg("--info");
     for line in ["Package: gpool", &format!("Version: {NEW}"), "Depends: libc6 (>= 2."] {
         assert!(info.contains(line), "{info}");
@@ -144,7 +143,10 @@ fn wrong_calls_are_refused_with_a_way_out() {
 
 /// The state of a job on the machine of its server.
 fn state(guest: &Guest, id: &str) -> String {
-    guest.sh(&format!("gpool show {id} --json")).json()["items"][0]["state"].as_str().unwrap().to_owned()
+    guest.sh(&format!("gpool show {id} --json")).json()["items"][0]["state"]
+        .as_str()
+        .unwrap()
+        .to_owned()
 }
 
 /// Submits a job that waits at a gate, and waits until it runs.
@@ -196,7 +198,8 @@ fn jobs_outlive_an_upgrade_and_a_removal_and_a_purge_waits_for_them() {
     until_so("it ends", || state(&guest, &second) == "failed");
     assert_eq!(guest.sh(&format!("gpool logs {second}")).ok(), "begun\ndone\n");
     guest.sh("dpkg --purge gpool").ok();
-    let left = "ls -d /etc/gpool /var/lib/gpool /etc/systemd/system/*/gpool* /usr/share/man/man1/gpool*";
+    let left =
+        "ls -d /etc/gpool /var/lib/gpool /etc/systemd/system/*/gpool* /usr/share/man/man1/gpool*";
     assert_eq!(guest.sh(&format!("{left} 2> /dev/null")).out, "");
     assert!(guest.sh("dpkg-query -W gpool").code != 0);
 }

@@ -68,9 +68,8 @@ pub(super) fn service(server_user: Option<&str>, me: &str) -> Option<Probe> {
         Some(_) => return None,
         None => vec![ServiceScope::System, ServiceScope::User],
     };
-    let found = scopes.into_iter().find_map(|scope| {
-        Some((scope, scope.present_path(Daemon::Server)?))
-    });
+    let found =
+        scopes.into_iter().find_map(|scope| Some((scope, scope.present_path(Daemon::Server)?)));
     let Some((scope, path)) = found else {
         let runs = Path::new("/run/systemd/system").exists();
         return runs.then(|| less(what, "none; gpool up --systemd installs one"));

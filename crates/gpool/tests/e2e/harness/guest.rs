@@ -40,8 +40,8 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// A machine on the host of the network that `within` enters. `None` where it can't be made, with
-    /// the reason as text.
+    /// A machine on the host of the network that `within` enters. `None` where it can't be made,
+    /// with the reason as text.
     pub fn new(name: &str, folder: &Path, shared: &[&Path], within: &[String]) -> Option<Self> {
         if !is_root() {
             skip("only root makes machines of namespaces");
