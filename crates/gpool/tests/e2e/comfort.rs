@@ -167,7 +167,11 @@ fn units_are_written_verified_and_removed() {
     }
     let path = cluster.path("home/.config/systemd/user/gpool.service");
     let shown = format!("{}\n", path.display());
-    assert_eq!(cluster.gpool(["up", "--systemd", "--user"]).ok(), shown);
+    // The same unit again is no conflict.
+    for _ in 0..2 {
+        assert_eq!(cluster.gpool(["up", "--systemd", "--user"]).ok(), shown);
+    }
+    std::fs::write(&path, "[Service]\n").unwrap();
     cluster.gpool(["up", "--systemd", "--user"]).refused(7, &["GP0230"]);
     cluster.gpool(["up", "--systemd", "--user", "--force"]).ok();
     assert!(cluster.gpool(["down", "--systemd", "--user"]).ok().contains("gpool.service"));

@@ -38,3 +38,11 @@ fn without_a_running_systemd_no_unit_is_written() {
     assert!(stderr(&output).contains("not booted with systemd. Can not operate."));
     assert!(!config.exists());
 }
+
+#[test]
+fn the_unit_of_an_agent_is_printed_before_the_machine_has_joined() {
+    let place = Place::new();
+    let output = place.command(&["agent", "--systemd", "--system", "--print"]).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("gpool\" agent\n"));
+}
