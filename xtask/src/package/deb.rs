@@ -40,7 +40,7 @@ pub fn build(release: &Release) -> anyhow::Result<PathBuf> {
     step::announce("Debian package");
     let tree = Tree::new(release.out.join("deb"))?;
     tree.copy(&release.program.path, "usr/bin/gpool", 0o755)?;
-    add_written(&tree)?;
+    add_generated_files(&tree)?;
     add_documents(&tree, release)?;
     tree.folder("etc/gpool")?;
     let n_bytes =
@@ -59,7 +59,7 @@ pub fn build(release: &Release) -> anyhow::Result<PathBuf> {
 }
 
 /// Adds the files that the program in the tree writes itself.
-fn add_written(tree: &Tree) -> anyhow::Result<()> {
+fn add_generated_files(tree: &Tree) -> anyhow::Result<()> {
     let bin = tree.path("usr/bin");
     let gpool = |words: &[&str]| {
         let mut command = Command::new(bin.join("gpool"));

@@ -197,6 +197,9 @@ fn jobs_outlive_an_upgrade_and_a_removal_and_a_purge_waits_for_them() {
     gates[1].open();
     until_so("it ends", || state(&guest, &second) == "failed");
     assert_eq!(guest.sh(&format!("gpool logs {second}")).ok(), "begun\ndone\n");
+    let unit = "/usr/lib/systemd/system/gpool.service\n";
+    assert_eq!(guest.sh("gpool down --systemd --system").ok(), unit);
+    assert_eq!(guest.sh("systemctl is-active gpool || systemctl is-enabled gpool").code, 1);
     guest.sh("dpkg --purge gpool").ok();
     let left =
         "ls -d /etc/gpool /var/lib/gpool /etc/systemd/system/*/gpool* /usr/share/man/man1/gpool*";
