@@ -17,6 +17,7 @@ mod sim;
 mod step;
 mod test;
 mod tidy;
+mod wheel;
 
 use std::process::ExitCode;
 
@@ -38,6 +39,7 @@ usage: cargo xtask <command>
           [--rounds N] [--seed N] [--release]
   fuzz    Fuzz every parser of user input
           [--seconds N] [--until-quiet] [--seed N] [TARGET]…
+  wheel   Build the wheel for Python: the program and the client
   help    Print this help
 ";
 
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
         ["sim", rest @ ..] => sim::run(rest),
         ["kill", rest @ ..] => kill::run(rest),
         ["fuzz", rest @ ..] => fuzz::run(rest),
+        ["wheel"] => wheel::run(),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
             Ok(true)

@@ -29,13 +29,14 @@ def lost() -> tuple[type[Exception], ...]:
 
 
 def shut(connection: Any) -> None:
-    """Ends a connection, and wakes a thread that reads from it."""
+    """Closes a connection. A thread that reads from it wakes, and until then closing waits."""
     import socket
 
     try:
         connection.sock.shutdown(socket.SHUT_RDWR)
     except (OSError, AttributeError):
         pass
+    connection.close()
 
 
 class Events(Iterator["Event"]):
@@ -74,8 +75,6 @@ class Events(Iterator["Event"]):
         connection, self._connection, self._response = self._connection, None, None
         if connection is not None:
             shut(connection)
-            # Closing would wait for a thread that still reads.
-            connection.sock = None
 
     def __next__(self) -> Event:
         event = self.next()

@@ -34,6 +34,21 @@ def escaped(part: object) -> str:
     return quote(str(part), safe="")
 
 
+class _Kept:
+    """The connection of a thread, and the process that made it. It is closed with its thread."""
+
+    def __init__(self, connection: Any) -> None:
+        self.connection = connection
+        self.pid = os.getpid()
+
+    def __del__(self) -> None:
+        try:
+            self.connection.close()
+        except Exception:
+            # The interpreter may be about to end.
+            pass
+
+
 class Transport:
     """Connections to one server: one for each thread, and one for each stream.
 
@@ -195,15 +210,12 @@ class Transport:
 
     def _kept(self, left: Optional[float]) -> Any:
         """The connection of this thread, if it is open and not that of a parent process."""
-        own = self._own
-        connection = getattr(own, "connection", None)
-        if connection is None or own.pid != os.getpid() or not _is_open(connection):
-            if connection is not None and own.pid == os.getpid():
-                connection.close()
-            own.connection = None
-            own.connection, own.pid = self._connect(left), os.getpid()
-        own.connection.sock.settimeout(left)
-        return own.connection
+        kept: Optional[_Kept] = getattr(self._own, "kept", None)
+        if kept is None or kept.pid != os.getpid() or not _is_open(kept.connection):
+            self._own.kept = None
+            kept = self._own.kept = _Kept(self._connect(left))
+        kept.connection.sock.settimeout(left)
+        return kept.connection
 
     def _connect(self, left: Optional[float]) -> Any:
         patience = CONNECT_PATIENCE if left is None else min(left, CONNECT_PATIENCE)
@@ -217,10 +229,7 @@ class Transport:
 
     def close(self) -> None:
         """Closes the connection of this thread."""
-        connection = getattr(self._own, "connection", None)
-        if connection is not None and self._own.pid == os.getpid():
-            connection.close()
-        self._own.connection = None
+        self._own.kept = None
 
 
 def _target(path: str, query: Optional[Mapping[str, Any]]) -> str:
