@@ -11,7 +11,7 @@ import unittest
 import gpool
 
 #: Longer than anything takes on a busy machine.
-PATIENCE = 150.0
+PATIENCE = 60.0
 PROGRAM = os.environ.get("GPOOL_TEST_PROGRAM", "gpool")
 SOURCES = os.path.dirname(os.path.dirname(gpool.__file__))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Optional, Union, overload
 from . import request as requests
 from . import servers
 from .errors import TimedOut
-from .streams import Events, Logs
+from .streams import Events, Logs, Output
 from .transport import Transport, escaped
 
 if TYPE_CHECKING:
@@ -263,8 +263,8 @@ class Client:
     ) -> str:
         """The output of a job so far. `stream` is `"stdout"`, `"stderr"` or `"both"`."""
         query = {"stream": stream, "tail": tail, "attempt": attempt, "rank": rank}
-        parts = Logs(self._transport, str(job), query).parts()
-        return b"".join(parts).decode("utf-8", "replace")
+        output = Output(self._transport, str(job), query)
+        return b"".join(output.parts()).decode("utf-8", "replace")
 
     def follow(
         self,
@@ -277,7 +277,7 @@ class Client:
     ) -> Logs:
         """The output of a job as lines, as they come, until the job has ended."""
         query = {"stream": stream, "tail": tail, "attempt": attempt, "rank": rank, "follow": True}
-        return Logs(self._transport, str(job), query)
+        return Logs(Output(self._transport, str(job), query))
 
     def metrics(
         self,

@@ -324,7 +324,8 @@ class Executor(futures.Executor):
         if found is not None:
             return found
         job = self._client.job(future.job_id)
-        cause = job["run"].get("cause_text") or state
+        run = job["run"]
+        cause = run.get("cause_text") or f"{state} with exit code {run.get('exit_code')}"
         why = []
         if state == "succeeded":
             cause = "it wrote no result"

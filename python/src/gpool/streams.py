@@ -130,8 +130,8 @@ class Events(Iterator["Event"]):
                 return event
 
 
-class Logs(Iterator[str]):
-    """The output of a job as lines, until the job has ended and everything is read."""
+class Output:
+    """The output of a job as bytes."""
 
     def __init__(self, transport: Transport, job: str, query: dict[str, Any]) -> None:
         self._transport = transport
@@ -140,20 +140,9 @@ class Logs(Iterator[str]):
         self._is_closed = False
         self._connection, self._response = transport.stream(self._path, query, {})
         self._position = int(self._response.getheader(OFFSET) or 0)
-        self._lines = _lines(self.parts())
-
-    def __next__(self) -> str:
-        line: str = next(self._lines)
-        return line
-
-    def __enter__(self) -> Logs:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
-        """Ends the stream, also for a thread that waits for a line."""
+        """Ends the stream, also for a thread that waits for bytes."""
         self._is_closed = True
         shut(self._connection)
 
@@ -179,6 +168,28 @@ class Logs(Iterator[str]):
             resumed_at = self._position
             rest = {**self._query, "tail": None, "offset": self._position}
             self._connection, self._response = self._transport.stream(self._path, rest, {})
+
+
+class Logs(Iterator[str]):
+    """The output of a job as lines, until the job has ended and everything is read."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._lines = _lines(output.parts())
+
+    def __next__(self) -> str:
+        line: str = next(self._lines)
+        return line
+
+    def __enter__(self) -> Logs:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the stream, also for a thread that waits for a line."""
+        self._output.close()
 
 
 def _lines(parts: Iterator[bytes]) -> Any:
