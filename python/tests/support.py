@@ -29,9 +29,10 @@ def until(what, look):
 
 def run_gpool(*words, **options):
     """Runs the command; returns its output."""
-    done = subprocess.run([PROGRAM, *words], stdout=subprocess.PIPE, timeout=PATIENCE, **options)
-    done.check_returncode()
-    return done.stdout.decode()
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    done = subprocess.run([PROGRAM, *words], timeout=PATIENCE, **pipes, **options)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def python(code, *words, **variables):

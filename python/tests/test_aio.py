@@ -3,8 +3,9 @@
 import asyncio
 import unittest
 
-import gpool
 from support import PATIENCE
+
+import gpool
 
 
 class Asyncio(unittest.TestCase):
@@ -26,7 +27,7 @@ class Asyncio(unittest.TestCase):
                 with self.assertRaises(gpool.NotFound):
                     await client.job(999999)
                 with self.assertRaises(AttributeError):
-                    client.nothing
+                    client.nothing()
 
         asyncio.run(main())
 

@@ -4,8 +4,9 @@ import os
 import threading
 import unittest
 
-import gpool
 from support import PATIENCE, Case, python, until
+
+import gpool
 
 
 class Jobs(Case):
@@ -253,7 +254,7 @@ class Import(unittest.TestCase):
             self.assertIsNotNone(getattr(gpool, name))
         self.assertLessEqual(set(gpool.__all__), set(dir(gpool)))
         with self.assertRaises(AttributeError):
-            gpool.nothing
+            gpool.nothing()
 
 
 class Metrics(Case):

@@ -12,9 +12,10 @@ from concurrent import futures
 from unittest import mock
 
 import functions
+from support import PATIENCE, Case, python, until
+
 import gpool
 from gpool import executor as module
-from support import PATIENCE, Case, python, until
 
 
 class ExecutorCase(Case):
@@ -112,7 +113,8 @@ class Errors(ExecutorCase):
         with self.executor(result_bytes_max=100_000) as executor:
             large = executor.submit(functions.large)
             lock = executor.submit(functions.lock)
-            self.assertRegex(str(large.exception(PATIENCE)), "1048.* bytes.*result_bytes_max=100000")
+            error = str(large.exception(PATIENCE))
+            self.assertRegex(error, "1048.* bytes.*result_bytes_max=100000")
             self.assertIn("the result can't be pickled", str(lock.exception(PATIENCE)))
             self.assertEqual(self.client.job(large.job_id)["state"], "failed")
 

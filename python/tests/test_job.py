@@ -7,9 +7,10 @@ import signal
 import unittest
 import warnings
 
+from support import Case, until
+
 import gpool
 from gpool import job as in_job
-from support import Case, until
 
 
 def reported(*args, **more):

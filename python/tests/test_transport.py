@@ -8,9 +8,10 @@ import tempfile
 import threading
 import unittest
 
+from support import Case, python
+
 import gpool
 from gpool import servers
-from support import Case, python
 
 PROBLEM = "application/problem+json"
 
@@ -147,8 +148,14 @@ class Other(unittest.TestCase):
 
 class Places(unittest.TestCase):
     def test_bad_addresses_are_refused(self):
-        for server in ("lab1", "http://lab1", "unix:/" + "x" * 200, "https://", "https://a:b",
-                       "https://user@host"):
+        for server in (
+            "lab1",
+            "http://lab1",
+            "unix:/" + "x" * 200,
+            "https://",
+            "https://a:b",
+            "https://user@host",
+        ):
             with self.subTest(server=server), self.assertRaises(gpool.Refused):
                 gpool.Client(server)
 

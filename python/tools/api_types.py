@@ -144,7 +144,7 @@ def class_text(name, base, total, doc, fields):
 
 def keyword_text(name, fields):
     """A TypedDict of keys that are keywords of Python, which no class can have."""
-    lines = ["", "", f'{name} = TypedDict(', f'    "{name}",', "    {"]
+    lines = ["", "", f"{name} = TypedDict(", f'    "{name}",', "    {"]
     lines.extend(f'        "{field}": "{value}",' for field, value in fields)
     return [*lines, "    },", "    total=False,", ")"]
 

@@ -8,9 +8,10 @@ import base64
 import hashlib
 import platform
 import sys
-import tomllib
 import zipfile
 from pathlib import Path
+
+import tomllib
 
 PYTHON = Path(__file__).resolve().parent.parent
 

@@ -48,8 +48,9 @@ def _of_error(error: Exception) -> bytes:
     except Exception:
         content = None
     kind: Any = type(error)
-    return pickle.dumps(("error", content, f"{kind.__module__}.{kind.__qualname__}", _text(error),
-                         text))
+    return pickle.dumps(
+        ("error", content, f"{kind.__module__}.{kind.__qualname__}", _text(error), text)
+    )
 
 
 def _text(error: Exception) -> str:

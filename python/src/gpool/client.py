@@ -199,7 +199,7 @@ class Client:
             query = {**query, cursor: page["next_cursor"]}
 
     @overload
-    def wait(self, jobs: JobId, timeout: Optional[float] = None) -> Job: ...
+    def wait(self, jobs: JobId, timeout: Optional[float] = None) -> Job: ...  # type: ignore[overload-overlap]
 
     @overload
     def wait(self, jobs: Iterable[JobId], timeout: Optional[float] = None) -> list[Job]: ...

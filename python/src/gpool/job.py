@@ -91,7 +91,7 @@ def on_reclaim(
     """Calls `callback` once when gpool asks this job to leave its GPUs, to save its state.
 
     gpool sends `TERM` when it preempts or reclaims the job, and also when the job is cancelled or
-    reaches its time limit. Name the signal of `--checkpoint` or `--stop-signal` if the job has
+    reaches its time limit. Name the signal of `--checkpointable` or `--stop-signal` if the job has
     another one. After the grace period gpool kills the process.
 
     With `exit` the process ends after the callback, by SystemExit; without, the program ends by

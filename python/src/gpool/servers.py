@@ -34,9 +34,7 @@ class Remote:
     """A server on the network. `authority` is its certificate in base64; without it the system's
     authorities are trusted."""
 
-    def __init__(
-        self, host: str, port: int, token: str, authority: Optional[str] = None
-    ) -> None:
+    def __init__(self, host: str, port: int, token: str, authority: Optional[str] = None) -> None:
         self.host = host
         self.port = port
         self.token = token
@@ -203,12 +201,13 @@ def _of_sockets(environment: dict[str, str]) -> Local:
         if why is None:
             return Local(path)
         tried.append(f"{path}: {why}")
-    raise Unreachable(
-        "no gpool server answers",
-        code="GP0301",
-        why=tried,
-        try_=["gpool up       (starts a server of your own)", "gpool doctor   (finds the cause)"],
-    )
+    raise no_server(tried)
+
+
+def no_server(tried: list[str]) -> GpoolError:
+    """The error if no socket leads to a server."""
+    remedies = ["gpool up       (starts a server of your own)", "gpool doctor   (finds the cause)"]
+    return Unreachable("no gpool server answers", code="GP0301", why=tried, try_=remedies)
 
 
 def _fault(path: str, owner: Optional[int]) -> Optional[str]:

@@ -28,7 +28,7 @@ def usual() -> str:
 def dumps(value: object, what: str) -> bytes:
     """Pickles a value, by cloudpickle if it is installed."""
     try:
-        import cloudpickle
+        import cloudpickle  # type: ignore[import-untyped, unused-ignore]
     except ImportError:
         try:
             return pickle.dumps(value, protocol=4)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Optional
 
 from .errors import GpoolError
-from .transport import Transport, escaped
+from .transport import SILENCE, Stream, Transport, escaped
 
 if TYPE_CHECKING:
     from .types import Event
@@ -28,17 +28,6 @@ def lost() -> tuple[type[Exception], ...]:
     return (OSError, HTTPException, ValueError, AttributeError)
 
 
-def shut(connection: Any) -> None:
-    """Closes a connection. A thread that reads from it wakes, and until then closing waits."""
-    import socket
-
-    try:
-        connection.sock.shutdown(socket.SHUT_RDWR)
-    except (OSError, AttributeError):
-        pass
-    connection.close()
-
-
 class Events(Iterator["Event"]):
     """Events in order, without end.
 
@@ -49,8 +38,7 @@ class Events(Iterator["Event"]):
     def __init__(self, transport: Transport, after: Optional[str] = None) -> None:
         self._transport = transport
         self.last = after
-        self._connection: Any = None
-        self._response: Any = None
+        self._stream: Optional[Stream] = None
         self._is_closed = False
         self._open()
 
@@ -58,7 +46,7 @@ class Events(Iterator["Event"]):
         headers = {"Accept": "text/event-stream"}
         if self.last:
             headers["Last-Event-ID"] = escaped(self.last)
-        self._connection, self._response = self._transport.stream("/events", None, headers)
+        self._stream = self._transport.stream("/events", None, headers)
 
     def __enter__(self) -> Events:
         return self
@@ -72,9 +60,9 @@ class Events(Iterator["Event"]):
         self._disconnect()
 
     def _disconnect(self) -> None:
-        connection, self._connection, self._response = self._connection, None, None
-        if connection is not None:
-            shut(connection)
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.close()
 
     def __next__(self) -> Event:
         event = self.next()
@@ -85,20 +73,18 @@ class Events(Iterator["Event"]):
         """The next event; None if none comes within `timeout` seconds."""
         end = None if timeout is None else time.monotonic() + timeout
         while not self._is_closed:
-            if self._response is None:
+            stream = self._stream
+            if stream is None:
                 self._open()
-                if self._is_closed:
-                    break
                 if not self.last:
                     # The events since then can't be asked for.
                     return {"id": "", "seq": 0, "time": "1970-01-01T00:00:00Z", "type": "resync"}
-            if end is not None:
-                left = end - time.monotonic()
-                if left <= 0:
-                    return None
-                self._limit(left)
+                continue
+            if end is not None and end <= time.monotonic():
+                return None
             try:
-                event = self._read()
+                stream.limit(SILENCE if end is None else end - time.monotonic())
+                event = _event(stream.response)
             except lost():
                 event = None
             if event is not None:
@@ -108,26 +94,20 @@ class Events(Iterator["Event"]):
         self._disconnect()
         raise StopIteration
 
-    def _limit(self, left: float) -> None:
-        from .transport import SILENCE
 
-        connection = self._connection
-        if connection is not None and connection.sock is not None:
-            connection.sock.settimeout(min(left, SILENCE))
-
-    def _read(self) -> Optional[Event]:
-        """The next event of this connection; None at its end."""
-        data = ""
-        while True:
-            line = self._response.readline()
-            if not line:
-                return None
-            text = line.decode("utf-8", "replace").rstrip("\r\n")
-            if text.startswith("data:"):
-                data += text[len("data:") :].lstrip()
-            elif not text and data:
-                event: Event = json.loads(data)
-                return event
+def _event(response: Any) -> Optional[Event]:
+    """The next event of a connection; None at its end."""
+    data = ""
+    while True:
+        line = response.readline()
+        if not line:
+            return None
+        text = line.decode("utf-8", "replace").rstrip("\r\n")
+        if text.startswith("data:"):
+            data += text[len("data:") :].lstrip()
+        elif not text and data:
+            event: Event = json.loads(data)
+            return event
 
 
 class Output:
@@ -138,13 +118,13 @@ class Output:
         self._path = f"/jobs/{escaped(job)}/logs"
         self._query = query
         self._is_closed = False
-        self._connection, self._response = transport.stream(self._path, query, {})
-        self._position = int(self._response.getheader(OFFSET) or 0)
+        self._stream = transport.stream(self._path, query, {})
+        self._position = int(self._stream.response.getheader(OFFSET) or 0)
 
     def close(self) -> None:
         """Ends the stream, also for a thread that waits for bytes."""
         self._is_closed = True
-        shut(self._connection)
+        self._stream.close()
 
     def parts(self) -> Iterator[bytes]:
         """The output as bytes, as they come."""
@@ -152,7 +132,7 @@ class Output:
         while True:
             try:
                 while True:
-                    part = self._response.read1(BLOCK)
+                    part = self._stream.response.read1(BLOCK)
                     if not part:
                         return
                     self._position += len(part)
@@ -164,10 +144,10 @@ class Output:
                 if not self._query.get("follow") and resumed_at == self._position:
                     raise GpoolError(f"the output can't be read: {error}", code="GP0306") from error
             finally:
-                self._connection.close()
+                self._stream.close()
             resumed_at = self._position
             rest = {**self._query, "tail": None, "offset": self._position}
-            self._connection, self._response = self._transport.stream(self._path, rest, {})
+            self._stream = self._transport.stream(self._path, rest, {})
 
 
 class Logs(Iterator[str]):

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 
 from . import errors
 from .errors import GpoolError, TimedOut, Unreachable
-from .servers import Local, Place, Remote, in_words
+from .servers import Local, Place, Remote, in_words, no_server
 
 T = TypeVar("T")
 Body = Union[bytes, None]
@@ -47,6 +47,29 @@ class _Kept:
         except Exception:
             # The interpreter may be about to end.
             pass
+
+
+class Stream:
+    """An answer that is read while it comes."""
+
+    def __init__(self, connection: Any, sock: socket.socket, response: Any) -> None:
+        self.response = response
+        self._connection = connection
+        self._socket = sock
+        self.limit(SILENCE)
+
+    def limit(self, seconds: float) -> None:
+        """Limits the time to wait for the next bytes."""
+        self._socket.settimeout(min(seconds, SILENCE))
+
+    def close(self) -> None:
+        """Closes the connection. A thread that reads wakes, and until then closing waits."""
+        try:
+            self._socket.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+        self.response.close()
+        self._connection.close()
 
 
 class Transport:
@@ -99,21 +122,22 @@ class Transport:
 
     def stream(
         self, path: str, query: Optional[Mapping[str, Any]], headers: Mapping[str, str]
-    ) -> tuple[Any, Any]:
-        """Opens a stream; returns its connection and its response."""
+    ) -> Stream:
+        """Opens a stream."""
         target = _target(path, query)
 
-        def attempt(left: Optional[float]) -> tuple[Any, Any]:
+        def attempt(left: Optional[float]) -> Stream:
             connection = self._connect(left)
+            # An answer that ends with its connection takes the socket from it.
+            sock = connection.sock
             try:
                 response = self._exchange(connection, "GET", target, None, headers)
                 if response.status != 200:
                     raise _refusal(response.status, response.read())
-                connection.sock.settimeout(SILENCE)
+                return Stream(connection, sock, response)
             except BaseException:
                 connection.close()
                 raise
-            return connection, response
 
         return self._with_tries(True, attempt)
 
@@ -279,13 +303,7 @@ def _over_socket(path: str, patience: float) -> Any:
         stream.connect(path)
     except OSError as error:
         stream.close()
-        remedies = ["gpool up       (starts a server of your own)", "gpool doctor   (finds the cause)"]
-        raise Unreachable(
-            "no gpool server answers",
-            code="GP0301",
-            why=[f"{path}: {in_words(error)}"],
-            try_=remedies,
-        ) from None
+        raise no_server([f"{path}: {in_words(error)}"]) from None
     connection = HTTPConnection("gpool")
     connection.sock = stream
     # A closed connection must not be opened again by itself: that would look up the host.
