@@ -165,7 +165,7 @@ class Lost(Case):
         # Another process continues after an event.
         again = self.client.events(after=events.last)
         other = self.client.submit(["true"])["id"]
-        self.assertEqual(again.next(PATIENCE)["job"], other)
+        until("its event", lambda: again.next(PATIENCE).get("job") == other)
         events.close()
         again.close()
         self.assertEqual(list(events), [])
