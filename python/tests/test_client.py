@@ -142,19 +142,21 @@ class Lost(Case):
 
     def test_requests_wait_for_a_server_that_restarts(self):
         events = self.client.events()
-        job = self.client.submit(["sh", "-c", "while ! test -e go; do sleep 0.05; done; echo end"])
+        line = "echo begin; while ! test -e go; do sleep 0.05; done; echo end"
+        job = self.client.submit(["sh", "-c", line])
         self.state_is(job["id"], "running")
         found = []
         follow = threading.Thread(target=lambda: found.extend(self.client.follow(job["id"])))
         wait = threading.Thread(target=lambda: found.append(self.ended(job["id"])["state"]))
         follow.start()
         wait.start()
+        until("its first line", lambda: found)
         self.kill_server()
         open("go", "w").close()
         follow.join()
         wait.join()
         os.remove("go")
-        self.assertEqual(sorted(found), ["end", "succeeded"])
+        self.assertEqual(sorted(found), ["begin", "end", "succeeded"])
         types = []
         while "resync" not in types and ("job_state", "succeeded") not in types:
             event = events.next(PATIENCE)
@@ -187,15 +189,14 @@ class Lost(Case):
                 is_other = all(
                     self.client.version()["name"] == "gpool"
                     and self.client._transport._own.kept.connection.sock is not here
-                    for _ in range(50)
+                    for _ in range(3)
                 )
                 os._exit(0 if is_other else 1)
             finally:
                 os._exit(2)
-        for _ in range(50):
-            self.assertEqual(self.client.version()["name"], "gpool")
-        self.assertIs(self.client._transport._own.kept.connection.sock, here)
         self.assertEqual(os.waitpid(pid, 0)[1], 0)
+        self.assertEqual(self.client.version()["name"], "gpool")
+        self.assertIs(self.client._transport._own.kept.connection.sock, here)
 
     def test_threads_share_a_client(self):
         names = []

@@ -4,6 +4,7 @@ import asyncio
 import glob
 import operator
 import os
+import pickle
 import shutil
 import sys
 import tempfile
@@ -16,6 +17,9 @@ from support import PATIENCE, Case, python, until
 
 import gpool
 from gpool import executor as module
+
+#: The arguments of a call.
+PAIR = pickle.dumps(((-2,), {}))
 
 
 class ExecutorCase(Case):
@@ -89,6 +93,15 @@ class Results(ExecutorCase):
             futures_.append(executor.submit(functions.add, 1))
             open(path, "w").close()
             self.assertEqual([it.result(PATIENCE) for it in futures_], ["waited", 1])
+
+    def test_results_come_although_events_were_missed(self):
+        with self.executor() as executor:
+            with mock.patch.object(executor, "_note"):
+                made = [executor.submit(functions.add, 1), *executor._submit(abs, [PAIR] * 2, abs)]
+                ids = {future.job_id.partition(".")[0] for future in made}
+                self.client.wait(ids, timeout=PATIENCE)
+                executor._look_at_all()
+            self.assertEqual([future.result(0) for future in made], [1, 2, 2])
 
 
 class Errors(ExecutorCase):

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import os
 import signal
 import unittest
 import warnings
@@ -65,23 +66,23 @@ class Reports(unittest.TestCase):
 
 
 class Reclaim(Case):
-    def test_a_job_saves_its_state_when_it_must_leave(self):
+    def test_a_job_saves_its_state_when_another_one_gets_its_gpus(self):
         code = (
-            "import gpool, time\n"
-            "gpool.on_reclaim(lambda: print('saved', flush=True), signal='USR1')\n"
-            "print('ready', flush=True)\n"
-            "while True: time.sleep(0.02)\n"
+            "import gpool, os, time\n"
+            "gpool.on_reclaim(lambda: open('saved', 'w').close(), signal='USR1')\n"
+            "print('resumes' if os.path.exists('saved') else 'ready', flush=True)\n"
+            "while not os.path.exists('saved'): time.sleep(0.02)\n"
         )
         with open("leave.py", "w", encoding="utf-8") as file:
             file.write(code)
+        self.addCleanup(os.remove, "saved")
         words = ["python3", "leave.py"]
-        job = self.client.submit(words, gpus=1, checkpoint="USR1@1m", grace=60)["id"]
+        job = self.client.submit(words, gpus=2, checkpoint="USR1@1m", exits="checkpoint")["id"]
         until("it is ready", lambda: "ready" in self.client.logs(job))
-        self.client.request("POST", f"/jobs/{job}/requeue")
-        until("the next attempt", lambda: self.client.job(job)["run"]["attempt"] == 2)
-        until("it is ready", lambda: "ready" in self.client.logs(job, attempt=2))
-        self.client.cancel(job)
-        self.ended(job)
+        urgent = self.client.submit(["true"], gpus=2, priority=10)["id"]
+        self.assertEqual(self.ended(urgent)["state"], "succeeded")
+        self.assertEqual(self.ended(job)["run"]["attempt"], 2)
+        self.assertEqual(self.client.logs(job), "resumes\n")
 
     def test_a_cancelled_job_is_asked_by_term(self):
         code = (

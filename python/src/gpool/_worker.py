@@ -43,8 +43,6 @@ def _of_error(error: Exception) -> bytes:
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     try:
         content = dumps(error, "the exception")
-        # An exception with arguments of its own can often be pickled, and not be read again.
-        pickle.loads(content)
     except Exception:
         content = None
     kind: Any = type(error)

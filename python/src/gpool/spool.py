@@ -148,6 +148,7 @@ def _error(content: Optional[bytes], type_name: str, text: str, traceback: str) 
         try:
             error = pickle.loads(content)
         except Exception:
+            # One with arguments of its own can often be pickled, and not be read again.
             error = None
     if not isinstance(error, BaseException):
         error = RemoteError(f"{type_name}: {text}", type_name=type_name, traceback=traceback)
