@@ -86,9 +86,9 @@ class Reclaim(Case):
 
     def test_a_cancelled_job_is_asked_by_term(self):
         code = (
-            "import gpool, time\n"
+            "import gpool, os, time\n"
             "gpool.on_reclaim(lambda: print('saved', flush=True))\n"
-            "print('ready', flush=True)\n"
+            "if os.fork(): print('ready', flush=True)\n"
             "while True: time.sleep(0.02)\n"
         )
         with open("term.py", "w", encoding="utf-8") as file:

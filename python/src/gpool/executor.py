@@ -117,7 +117,6 @@ class Executor(futures.Executor):
         *iterables: Iterable[Any],
         timeout: Optional[float] = None,
         chunksize: int = 1,
-        **_: Any,
     ) -> Iterator[Any]:
         """Calls `fn` for each item and returns the results in order. All calls are one array, and
         each of its elements makes `chunksize` calls."""
@@ -228,15 +227,15 @@ class Executor(futures.Executor):
     def _cancel_jobs(self, jobs: list[str]) -> None:
         if not jobs:
             return
+        ask = self._client._transport.ask
         try:
-            self._client.cancel(*jobs)
+            ask("POST", "/jobs/cancel", body={"jobs": jobs}, repeatable=True)
         except GpoolError:
             # All or none: one of them has ended.
-            for job in jobs if len(jobs) > 1 else []:
-                try:
-                    self._client.cancel(job)
-                except GpoolError:
-                    pass
+            half = len(jobs) // 2
+            if half:
+                self._cancel_jobs(jobs[:half])
+                self._cancel_jobs(jobs[half:])
 
     # Results
 

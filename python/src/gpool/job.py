@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -96,7 +97,8 @@ def on_reclaim(
 
     With `exit` the process ends after the callback, by SystemExit; without, the program ends by
     itself, for example after its next step. Call this in the main thread; Python runs the callback
-    there, between two instructions, so a long call into a library delays it.
+    there, between two instructions, so a long call into a library delays it. Forked processes get
+    the signal, too, and end by it without the callback.
     """
     import signal as signals
 
@@ -104,7 +106,14 @@ def on_reclaim(
     if not callable(callback):
         raise TypeError(f"callback is a {type(callback).__name__}, which can't be called")
 
+    process = os.getpid()
+
     def leave(received: int, _frame: object) -> None:
+        if os.getpid() != process:
+            # A forked process gets the signal, too: it is for the whole group.
+            signals.signal(number, signals.SIG_DFL)
+            os.kill(os.getpid(), received)
+            return
         # A second signal must not interrupt the callback.
         signals.signal(number, signals.SIG_IGN)
         callback()
