@@ -9,8 +9,6 @@
 'hello\\n'
 """
 
-from __future__ import annotations
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from . import aio, types
