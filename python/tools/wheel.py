@@ -26,6 +26,7 @@ def metadata(project, version):
         f"License-Expression: {project['license']}",
         f"Requires-Python: {project['requires-python']}",
     ]
+    lines.extend(f"License-File: {path.name}" for path in sorted(PYTHON.glob("LICENSE-*")))
     lines.extend(f"Classifier: {classifier}" for classifier in project["classifiers"])
     for extra, packages in project["optional-dependencies"].items():
         lines.append(f"Provides-Extra: {extra}")
@@ -39,6 +40,8 @@ def contents(program, version, project):
     for path in sorted((PYTHON / "src").rglob("*")):
         if path.is_file() and path.suffix != ".pyc":
             yield path.relative_to(PYTHON / "src").as_posix(), path.read_bytes(), False
+    for path in sorted(PYTHON.glob("LICENSE-*")):
+        yield f"gpool-{version}.dist-info/licenses/{path.name}", path.read_bytes(), False
     yield f"gpool-{version}.data/scripts/gpool", Path(program).read_bytes(), True
     tag = f"Tag: py3-none-linux_{platform.machine()}"
     wheel = f"Wheel-Version: 1.0\nGenerator: gpool wheel.py\nRoot-Is-Purelib: false\n{tag}\n"
