@@ -18,6 +18,7 @@ mod sim;
 mod step;
 mod test;
 mod tidy;
+mod wheel;
 
 use std::process::ExitCode;
 
@@ -41,6 +42,7 @@ usage: cargo xtask <command>
           [--seconds N] [--until-quiet] [--seed N] [TARGET]…
   package Build a Debian package, and an image of the server, in target/packages
           [--binary FILE] [--version VERSION] [--out FOLDER]
+  wheel   Build the wheel for Python: the program and the client
   help    Print this help
 ";
 
@@ -63,6 +65,7 @@ fn main() -> ExitCode {
         ["kill", rest @ ..] => kill::run(rest),
         ["fuzz", rest @ ..] => fuzz::run(rest),
         ["package", rest @ ..] => package::run(rest),
+        ["wheel"] => wheel::run(),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
             Ok(true)

@@ -1,13 +1,13 @@
 //! The requirements of the tests beside cargo: a few programs, each with its Debian package; from
-//! Python's package index schemathesis, Playwright, aiosmtpd, clients of Slurm, Ansible and Node;
-//! and an identity provider from npm. Installs missing ones where that is permitted, and starts
-//! none of their services; otherwise the messages name the packages.
+//! Python's package index schemathesis, Playwright, aiosmtpd, clients of Slurm, Ansible, tools for
+//! Python, and Node; and an identity provider from npm. Installs missing ones where that is
+//! permitted, and starts none of their services; otherwise the messages name the packages.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
@@ -91,6 +91,13 @@ const PACKAGES: &[Packages] = &[
         npm: None,
     },
     Packages {
+        name: "tools for the Python client",
+        pins: "python/tests/requirements.txt",
+        folder: "target/python",
+        tests: "the test of the types of the Python client",
+        npm: None,
+    },
+    Packages {
         name: "the identity provider",
         pins: "crates/gpool/tests/oidc/requirements.txt",
         folder: "target/oidc",
@@ -108,6 +115,24 @@ const PACKAGES: &[Packages] = &[
 
 /// The files of cloud-init. Its libraries are among the packages of Ansible.
 const CLOUD_INIT: &str = "target/fleet/cloud-init";
+
+/// maturin, which builds wheels.
+const MATURIN: Packages = Packages {
+    name: "maturin",
+    pins: "python/tools/requirements.txt",
+    folder: "target/maturin",
+    tests: "no test",
+    npm: None,
+};
+
+/// Makes sure that maturin is installed; returns the folder of its programs.
+///
+/// # Errors
+/// It cannot be installed.
+pub fn provide_maturin() -> anyhow::Result<PathBuf> {
+    provide_packages(&MATURIN)?;
+    Ok(step::root().join(MATURIN.folder).join("bin"))
+}
 
 /// Makes sure that all requirements are installed.
 ///

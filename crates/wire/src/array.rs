@@ -98,6 +98,7 @@ pub struct ArrayElement {
     /// Item or input line of the element.
     pub item: Option<String>,
     /// Parameters with their values, in order.
+    #[schema(value_type = Vec<Vec<String>>)]
     pub params: Vec<(String, String)>,
 }
 

@@ -81,6 +81,7 @@ mod policy;
 mod pools;
 mod ports;
 mod projects;
+mod python;
 mod recovery;
 mod refusals;
 mod released;
