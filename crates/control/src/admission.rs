@@ -195,9 +195,7 @@ impl<'a> Admission<'a> {
     fn fits(&mut self, fits: &[(Option<Arc<str>>, Fit)]) -> Result<(), Refusal> {
         for (part, fit) in fits {
             self.fits_alone(fit).map_err(|refusal| match part {
-                Some(part) => {
-                    Refusal::OfPart { part: Arc::clone(part), refusal: Box::new(refusal) }
-                }
+                Some(part) => Refusal::OfPart(Arc::clone(part), Box::new(refusal)),
                 None => refusal,
             })?;
         }

@@ -41,13 +41,8 @@ pub enum Refusal {
         /// The limit, in words.
         most: String,
     },
-    /// One part of the job is refused.
-    OfPart {
-        /// The name of the part.
-        part: Arc<str>,
-        /// Why.
-        refusal: Box<Self>,
-    },
+    /// One part of the job, by its name, is refused.
+    OfPart(Arc<str>, Box<Self>),
     /// Nodes could run each part of the job, but they have too few GPUs for all parts.
     PartsTogether {
         /// Whole GPUs that all parts ask for.
@@ -68,8 +63,7 @@ pub enum Refusal {
     ImpossibleGpus {
         /// The request.
         asked: GpuRequest,
-        /// The largest request of the same kind that fits a node; `None` if there are no such
-        /// devices.
+        /// The largest request of this kind that fits a node; `None` if there are no such devices.
         largest: Option<LargestFit>,
         /// The nearest request of another kind that fits a node.
         nearest: Option<GpuRequest>,

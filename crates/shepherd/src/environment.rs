@@ -130,12 +130,7 @@ fn ours(order: &TaskOrder, surroundings: &Surroundings<'_>) -> Vec<(&'static str
             if uuids.is_empty() { "void".into() } else { uuids.into_bytes() },
         ),
     ];
-    if let Some((part, rank)) = order.part() {
-        ours.push(("GPOOL_PART", part.name.as_bytes().to_vec()));
-        ours.push(("GPOOL_PART_RANK", rank.to_string().into()));
-        ours.push(("GPOOL_PART_NUM_TASKS", part.n_tasks.to_string().into()));
-        ours.push(("GPOOL_PARTS", rendezvous::parts(order).into()));
-    }
+    ours.extend(rendezvous::of_parts(order));
     ours.extend(rendezvous::variables(order, &place));
     if spec.gang.has_launcher() {
         let nodes: Vec<&str> = match &order.nodes[..] {

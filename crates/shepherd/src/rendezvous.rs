@@ -53,8 +53,10 @@ impl<'a> TaskPosition<'a> {
     }
 }
 
-/// The parts of a job with the nodes of their tasks: `head=lab1 worker=lab2,lab3`.
-pub fn parts(order: &TaskOrder) -> String {
+/// The variables of a task of a job with parts. `GPOOL_PARTS` has the nodes of each part:
+/// `head=lab1 worker=lab2,lab3`.
+pub fn of_parts(order: &TaskOrder) -> Vec<(&'static str, Vec<u8>)> {
+    let Some((own, rank)) = order.part() else { return Vec::new() };
     let mut rest = &order.nodes[..];
     let text = |part: &PartTasks| {
         let n_tasks = usize::try_from(part.n_tasks).unwrap_or(usize::MAX);
@@ -64,7 +66,13 @@ pub fn parts(order: &TaskOrder) -> String {
         nodes.dedup();
         format!("{}={}", part.name, nodes.join(","))
     };
-    order.parts.iter().map(text).collect::<Vec<_>>().join(" ")
+    let all = order.parts.iter().map(text).collect::<Vec<_>>().join(" ");
+    vec![
+        ("GPOOL_PART", own.name.as_bytes().to_vec()),
+        ("GPOOL_PART_RANK", rank.to_string().into()),
+        ("GPOOL_PART_NUM_TASKS", own.n_tasks.to_string().into()),
+        ("GPOOL_PARTS", all.into()),
+    ]
 }
 
 /// The run that a task belongs to, from the start or because it joined later.

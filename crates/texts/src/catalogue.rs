@@ -193,8 +193,8 @@ catalogue! {
          gpool.toml names another program). `gpool doctor` says what was found; \
          --allow-unsatisfiable queues the job until a node has an engine.";
     PARTS_TOGETHER = 420, EXIT_IMPOSSIBLE, 422, "the cluster has too few GPUs for all parts",
-        "All parts of a job (--part) start together. Nodes could run each part alone, but all parts \
-         together ask for more whole GPUs than match their requests. `gpool gpus` lists the GPUs; \
+        "All parts of a job (--part) start together. Nodes could run each part alone, but together \
+         they ask for more whole GPUs than match their requests. `gpool gpus` lists the GPUs; \
          --allow-unsatisfiable queues the job until there are more.";
     NOT_PERMITTED = 501, EXIT_NOT_PERMITTED, 403, "not permitted",
         "You may see and change your own jobs. Other users' jobs, and settings of the cluster, are \

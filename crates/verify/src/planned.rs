@@ -204,12 +204,7 @@ fn expected(
         if !(is_top || by_right) || unknown.contains(&shape) {
             continue;
         }
-        let at = match shape.parts.is_empty() {
-            true => earliest(snapshot, &course, &shape),
-            // Whether all parts fit at once depends on where each goes; only the plan knows.
-            false => plan.planned.iter().find(|it| is_of(row, it.job)).map(|it| it.at),
-        };
-        let Some(at) = at else {
+        let Some(at) = start_of(snapshot, plan, &course, (row, &shape)) else {
             unknown.insert(shape);
             continue;
         };
@@ -226,6 +221,20 @@ fn expected(
         }
     }
     expected
+}
+
+/// The earliest start of a job. Whether all parts of a job fit at once depends on where each goes,
+/// so theirs is that of the plan.
+fn start_of(
+    snapshot: &Snapshot<'_>,
+    plan: &Plan,
+    course: &AllocationTimeline<'_>,
+    (row, shape): (&JobRow, &Shape),
+) -> Option<Timestamp> {
+    match shape.parts.is_empty() {
+        true => earliest(snapshot, course, shape),
+        false => plan.planned.iter().find(|it| is_of(row, it.job)).map(|it| it.at),
+    }
 }
 
 /// How many planned starts elements of a job's array have.

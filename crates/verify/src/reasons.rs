@@ -93,9 +93,9 @@ pub(crate) fn check(
     }
 }
 
-/// Whether the reason of one part is right. What is free for a part depends on where the parts
-/// before it go, so numbers are compared only for the part that is placed first: the first of those
-/// that need most of one node.
+/// Whether the reason of one part is right. The free capacity depends on where the parts
+/// before it go, so numbers are compared for the part that is placed first: the first of those that
+/// need most of one node.
 fn is_true_of_part(moment: &Moment<'_>, wait: &Wait, part: &str, reason: &Reason) -> bool {
     let parts = &wait.shape.parts;
     let need = |fit: &Fit| {

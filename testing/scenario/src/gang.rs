@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use gpool_model::job::TaskCourse;
 use gpool_model::job_part::JobPartError;
-use gpool_model::{Attempt, Gang, JobId, JobPart, JobRequest, JobSpec, Joins, Phase};
+use gpool_model::{Attempt, Gang, JobId, JobPart, JobRequest, JobSpec, Joins, NodeFilter, Phase};
 
 use crate::words::{ScenarioError, Words};
 
@@ -48,10 +48,10 @@ pub(crate) fn shape_text(spec: &JobSpec) -> String {
     }
 }
 
-/// The parts of a random job: mostly none, else a second one of few GPUs.
-pub(crate) fn random_parts(request: &JobRequest, number: u32) -> Vec<JobPart> {
+/// Gives few random jobs a second part of few GPUs. Parts need no topology.
+pub(crate) fn random_parts(request: &mut JobRequest, number: u32) {
     if (number >> 18) % 12 != 5 || request.gang.anywhere {
-        return Vec::new();
+        return;
     }
     let other = ["head:1xcpu,cpus=2", "head:cpu", "other:1x1", "other:2x1", "other:1x0.5"];
     let other = other[(number >> 22) as usize % other.len()];
@@ -64,10 +64,12 @@ pub(crate) fn random_parts(request: &JobRequest, number: u32) -> Vec<JobPart> {
         gang: request.gang,
     };
     let other = JobPart::parse(other).expect("the parts of the list are valid");
-    match number >> 26 & 1 {
+    let nodes = request.nodes.as_deref().cloned().unwrap_or_default();
+    request.nodes = NodeFilter { topology: None, ..nodes }.unless_default();
+    request.set_parts(match number >> 26 & 1 {
         0 => vec![own, other],
         _ => vec![other, own],
-    }
+    });
 }
 
 /// A join that adds one node to a job.

@@ -67,11 +67,20 @@ impl Situation {
 
     /// Fills in the sizes of the MIG instances that jobs request.
     fn size_jobs(&mut self) {
-        for (spec, _) in self.jobs.iter_mut().filter(|(spec, _)| spec.gpus.is_of_instances()) {
-            let is_of = |node: &&Node| spec.pool.as_ref().is_none_or(|pool| *pool == node.pool);
-            let devices = self.nodes.iter().filter(is_of).flat_map(|node| &node.devices);
-            let gpus = spec.gpus.among(devices);
-            Arc::make_mut(spec).gpus = gpus;
+        let of_instances = |spec: &JobSpec| {
+            let mut parts = spec.parts.iter();
+            spec.gpus.is_of_instances() || parts.any(|part| part.gpus.is_of_instances())
+        };
+        for (spec, _) in self.jobs.iter_mut().filter(|(spec, _)| of_instances(spec)) {
+            let pool = spec.pool.clone();
+            let is_of = |node: &&Node| pool.as_ref().is_none_or(|pool| *pool == node.pool);
+            let nodes: Vec<&Node> = self.nodes.iter().filter(is_of).collect();
+            let sized = |gpus: &GpuRequest| gpus.among(nodes.iter().flat_map(|it| &it.devices));
+            let spec = Arc::make_mut(spec);
+            spec.gpus = sized(&spec.gpus);
+            if spec.has_parts() {
+                spec.parts.iter_mut().for_each(|part| part.gpus = sized(&part.gpus));
+            }
         }
     }
 }

@@ -14,8 +14,7 @@ use gpool_model::job::{EndCause, Holder, JobEnd, StopCause, Usage};
 use gpool_model::{
     Allocation, AllocationState, Bytes, Decision, Dependency, DependencyKind, DeviceHealth,
     DeviceProcess, DeviceStrategy, Displace, Drain, Gang, GpuRequest, Job, JobId, JobNumber,
-    JobRequest, MilliCpu, Millis, Node, NodeFilter, Outcome, Phase, Plan, ProjectName, TaskId,
-    Timestamp,
+    JobRequest, MilliCpu, Millis, Node, Outcome, Phase, Plan, ProjectName, TaskId, Timestamp,
 };
 use gpool_sched::Workspace;
 use gpool_world::{JobRow, Snapshot, World};
@@ -376,12 +375,7 @@ impl Cluster {
             },
             ..spec.request
         };
-        let parts = random_parts(&spec.request, seed.project);
-        if !parts.is_empty() {
-            let nodes = spec.nodes.as_deref().cloned().unwrap_or_default();
-            spec.nodes = NodeFilter { topology: None, ..nodes }.unless_default();
-            spec.set_parts(parts);
-        }
+        random_parts(&mut spec.request, seed.project);
         // Some jobs belong to another user; the number has further meanings.
         if (seed.project >> 8).is_multiple_of(3) {
             spec.owner = owner(1001);

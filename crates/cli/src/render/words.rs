@@ -89,12 +89,13 @@ pub fn wants(job: &Job) -> String {
         true => vec![gpus(job.request.gpus_text())],
         false => job.request.parts.clone(),
     };
-    if job.gang.is_some() && job.request.parts.is_empty() {
+    let gang = job.gang.as_ref().filter(|_| job.request.parts.is_empty());
+    if gang.is_some() {
         parts[0].push_str(" each");
     }
     parts.extend(job.request.cpu_cores().map(cores));
     parts.extend(job.request.mem_bytes().map(|bytes| Bytes::new(bytes).to_string()));
-    parts.extend(job.gang.as_ref().map(nodes));
+    parts.extend(gang.map(nodes));
     parts.extend(job.joins.as_ref().map(|joined| format!("joins job {joined}")));
     parts.extend(job.request.pool.as_ref().map(|pool| format!("pool {pool}")));
     parts.extend(node_constraints(job));

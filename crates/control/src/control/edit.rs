@@ -10,6 +10,7 @@ use gpool_model::request::edit::{Edit, Until};
 use gpool_model::{
     Caller, Dependency, Job, JobId, JobPatch, JobSpec, Phase, Refusal, Reply, Timestamp, Version,
 };
+use gpool_world::JobRow;
 
 use crate::admission::{self, Admission};
 use crate::control::Control;
@@ -106,14 +107,7 @@ impl Control {
                 format!("all elements of an array have the same request: gpool edit {}", id.number);
             return Err(Refusal::Invalid { field: "patch".to_owned(), why });
         }
-        let of_shape = ["gpus", "cpus", "mem"].into_iter().find(|key| patch.changes(key));
-        if let Some(field) = of_shape.filter(|_| row.spec.has_parts()) {
-            let why = format!(
-                "job {id} has parts, and their shapes can't change; cancel it, and submit it \
-                 with other parts"
-            );
-            return Err(Refusal::Invalid { field: field.to_owned(), why });
-        }
+        check_shape(row, patch)?;
         let can_resize = matches!(row.job.phase, Phase::Running { .. })
             && row.spec.array.is_none()
             && row.spec.gpus.share().is_some();
@@ -285,4 +279,15 @@ impl Control {
 
 fn jobs_of(spec: &JobSpec) -> Vec<JobId> {
     spec.dependencies().map(|dependency| dependency.job).collect()
+}
+
+/// Refuses other GPUs, cores or memory for a job with parts.
+fn check_shape(row: &JobRow, patch: &JobPatch) -> Result<(), Refusal> {
+    let field = ["gpus", "cpus", "mem"].into_iter().find(|key| patch.changes(key));
+    let Some(field) = field.filter(|_| row.spec.has_parts()) else { return Ok(()) };
+    let why = format!(
+        "job {} has parts, and their shapes can't change; cancel it, and submit it with other parts",
+        row.job.id
+    );
+    Err(Refusal::Invalid { field: field.to_owned(), why })
 }

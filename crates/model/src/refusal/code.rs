@@ -54,7 +54,7 @@ impl Refusal {
             Self::NoSuchSecret { .. } => 610,
             Self::InPool { refusal, .. }
             | Self::OnNodes { refusal, .. }
-            | Self::OfPart { refusal, .. } => {
+            | Self::OfPart(_, refusal) => {
                 return refusal.code();
             }
             Self::NoSuchReservation { .. } => 621,

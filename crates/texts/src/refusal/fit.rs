@@ -59,21 +59,6 @@ pub(super) fn text(refusal: &Refusal) -> Option<Problem> {
         }
         Refusal::InPool { pool, refusal } => Problem::from(&**refusal)
             .because(format!("--pool {pool} allows only the nodes of that pool")),
-        Refusal::OfPart { part, refusal } => {
-            let mut problem = Problem::from(&**refusal);
-            // Each part says its GPUs, cores and memory itself.
-            let of_job = ["--gpus", "--cpus", "--mem", "--nodes", "--tasks"];
-            problem.tries.retain(|text| !of_job.iter().any(|flag| text.starts_with(flag)));
-            Problem { detail: format!("part {part}: {}", problem.detail), ..problem }
-        }
-        Refusal::PartsTogether { asked, n_devices } => {
-            let what = "the cluster could never run all parts of this job at once";
-            problem(what.to_owned())
-                .because(format!(
-                    "they need {asked} GPUs together, and {n_devices} GPUs match their requests"
-                ))
-                .try_this("gpool gpus")
-        }
         Refusal::NoSuchNodes { nodes, unknown, there } => {
             let what = match unknown.as_slice() {
                 [] => format!("no node matches the request: {nodes}"),
@@ -95,6 +80,28 @@ pub(super) fn text(refusal: &Refusal) -> Option<Problem> {
                     .because(format!("{node} has {n}: 0 to {}", n - 1))
                     .try_this("gpool gpus"),
             }
+        }
+        _ => return of_parts(refusal),
+    })
+}
+
+/// Refusals of jobs with parts.
+fn of_parts(refusal: &Refusal) -> Option<Problem> {
+    Some(match refusal {
+        Refusal::OfPart(part, refusal) => {
+            let mut problem = Problem::from(&**refusal);
+            // Each part says its GPUs, cores and memory itself.
+            let of_job = ["--gpus", "--cpus", "--mem", "--nodes", "--tasks"];
+            problem.tries.retain(|text| !of_job.iter().any(|flag| text.starts_with(flag)));
+            Problem { detail: format!("part {part}: {}", problem.detail), ..problem }
+        }
+        Refusal::PartsTogether { asked, n_devices } => {
+            let what = "the cluster could never run all parts of this job at once";
+            Problem::new(refusal.code(), what.to_owned())
+                .because(format!(
+                    "they need {asked} GPUs together, and {n_devices} GPUs match their requests"
+                ))
+                .try_this("gpool gpus")
         }
         _ => return None,
     })

@@ -169,7 +169,7 @@ fn refusals() -> Vec<Refusal> {
             | Refusal::NoEngine
             | Refusal::PartsTogether { .. }
             // Wraps one of the others, for one part of a job.
-            | Refusal::OfPart { .. }
+            | Refusal::OfPart(..)
             | Refusal::ImpossibleResource { .. }
             | Refusal::NotPermitted { .. }
             | Refusal::HeldByAdmin { .. }

@@ -406,7 +406,29 @@ fn habits(what: &Happening) -> Habits {
     Habits { idle_after, ..Habits::default() }
 }
 
+/// Gives a gang a head of another shape.
+fn add_head(request: &mut JobRequest) {
+    let head = JobPart::parse("head:1xcpu,cpus=1").expect("it is a part");
+    let worker = JobPart {
+        name: Arc::from("worker"),
+        gpus: request.gpus.clone(),
+        gpus_written: Arc::clone(&request.gpus_written),
+        cpus: request.cpus,
+        memory: request.memory,
+        gang: Gang::new(2, 1).unwrap_or_default(),
+    };
+    request.set_parts(vec![head, worker]);
+}
+
 fn new_job(what: &Happening, after: Option<Dependency>, now: Timestamp) -> NewJob {
+    let mut job = job_of_equal_tasks(what, after, now);
+    if (what.count("nodes") % 1000, what.count("each") % 1000) == (3, 1) {
+        add_head(&mut job.request);
+    }
+    job
+}
+
+fn job_of_equal_tasks(what: &Happening, after: Option<Dependency>, now: Timestamp) -> NewJob {
     let small = |name| u32::try_from(what.count(name) % 1000).expect("below 1000");
     let positive = |name| Some(small(name)).filter(|n| *n > 0);
     let model = positive("model").map(|model| MODELS[usize::from(model % 2 == 1)].1);
@@ -426,7 +448,7 @@ fn new_job(what: &Happening, after: Option<Dependency>, now: Timestamp) -> NewJo
         Some(share) if !gpus.is_none() => gpus.shared(share).expect("they were asked for whole"),
         _ => gpus,
     };
-    let mut job = NewJob {
+    NewJob {
         context: BlobId(Arc::from("none")),
         request: JobRequest {
             name: Arc::from("job"),
@@ -474,19 +496,5 @@ fn new_job(what: &Happening, after: Option<Dependency>, now: Timestamp) -> NewJo
             ..JobRequest::default()
         },
         ..NewJob::default()
-    };
-    // Some gangs have a head of another shape.
-    if (small("nodes"), small("each")) == (3, 1) {
-        let head = JobPart::parse("head:1xcpu,cpus=1").expect("it is a part");
-        let worker = JobPart {
-            name: Arc::from("worker"),
-            gpus: job.gpus.clone(),
-            gpus_written: Arc::clone(&job.gpus_written),
-            cpus: job.cpus,
-            memory: job.memory,
-            gang: Gang::new(2, 1).unwrap_or_default(),
-        };
-        job.set_parts(vec![head, worker]);
     }
-    job
 }

@@ -1,0 +1,71 @@
+//! The parts of a request, and the request of each.
+
+use std::sync::Arc;
+
+use crate::job_part::JobPart;
+use crate::request::job::JobRequest;
+
+impl JobRequest {
+    /// The most parts of a job.
+    pub const PARTS_MAX: usize = 16;
+
+    /// Gives a request these parts. Its own shape becomes that of the first one.
+    pub fn set_parts(&mut self, parts: Vec<JobPart>) {
+        if let Some(first) = parts.first() {
+            self.take_shape(first);
+        }
+        self.parts = parts.into();
+    }
+
+    /// Whether it has parts of different shape.
+    #[must_use]
+    pub fn has_parts(&self) -> bool {
+        !self.parts.is_empty()
+    }
+
+    /// The number of tasks that start together, of all parts.
+    #[must_use]
+    pub fn n_tasks(&self) -> u32 {
+        match self.has_parts() {
+            true => self.parts.iter().map(|it| it.gang.n_tasks()).fold(0, u32::saturating_add),
+            false => self.gang.n_tasks(),
+        }
+    }
+
+    /// Returns the position of the part that a task belongs to, and its rank in that part; `None`
+    /// for a job without parts.
+    #[must_use]
+    pub fn part_of(&self, rank: u32) -> Option<(usize, u32)> {
+        let mut first = 0;
+        for (at, part) in self.parts.iter().enumerate() {
+            let n_tasks = part.gang.n_tasks();
+            if rank - first < n_tasks {
+                return Some((at, rank - first));
+            }
+            first += n_tasks;
+        }
+        None
+    }
+
+    /// Returns a request with the shape of one part and without parts.
+    #[must_use]
+    pub fn of_part(&self, at: usize) -> Self {
+        let mut request = Self { parts: Vec::new().into(), ..self.clone() };
+        request.take_shape(&self.parts[at]);
+        request
+    }
+
+    /// Calls a function with the shape of each part; with the request itself if it has no parts.
+    pub fn each_part(&self, mut call: impl FnMut(&Self)) {
+        match self.has_parts() {
+            true => (0..self.parts.len()).for_each(|at| call(&self.of_part(at))),
+            false => call(self),
+        }
+    }
+
+    fn take_shape(&mut self, part: &JobPart) {
+        self.gpus.clone_from(&part.gpus);
+        self.gpus_written = Arc::clone(&part.gpus_written);
+        (self.cpus, self.memory, self.gang) = (part.cpus, part.memory, part.gang);
+    }
+}
