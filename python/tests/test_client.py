@@ -54,6 +54,13 @@ class Jobs(Case):
         self.ended(job["id"])
         self.assertEqual(self.client.logs(job["id"]), "script one\n")
 
+    def test_a_job_has_parts_of_different_shape(self):
+        parts = ["head:1xcpu", "worker:1x1"]
+        job = self.client.submit(["sh", "-c", "echo $GPOOL_PART has $GPOOL_GPUS"], parts=parts)
+        ended = self.ended(job["id"])
+        self.assertEqual([task["part"] for task in ended["gang"]["tasks"]], ["head", "worker"])
+        self.assertEqual(self.client.logs(job["id"], rank=1), "worker has 1\n")
+
     def test_an_array_has_elements(self):
         array = self.client.submit(["sh", "-c", "exit {code}"], params={"code": [0, 3]})
         self.assertEqual(self.ended(array["id"])["array"]["n_elements"], 2)

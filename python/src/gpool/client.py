@@ -113,6 +113,7 @@ class Client:
         where: Optional[Texts] = None,
         nodes: Optional[Quantity] = None,
         tasks: Optional[Quantity] = None,
+        parts: Optional[Sequence[str]] = None,
         array: Optional[str] = None,
         params: Optional[Mapping[str, Sequence[object]]] = None,
         items: Optional[Sequence[object]] = None,

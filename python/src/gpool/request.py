@@ -24,6 +24,7 @@ LISTS = (
     "node",
     "not_node",
     "notify",
+    "parts",
     "secrets",
     "where",
 )
