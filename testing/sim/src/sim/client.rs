@@ -406,7 +406,7 @@ fn habits(what: &Happening) -> Habits {
     Habits { idle_after, ..Habits::default() }
 }
 
-/// Gives a gang a head of another shape.
+/// Gives a gang of whole GPUs a head of another shape.
 fn add_head(request: &mut JobRequest) {
     let head = JobPart::parse("head:1xcpu,cpus=1").expect("it is a part");
     let worker = JobPart {
@@ -422,7 +422,8 @@ fn add_head(request: &mut JobRequest) {
 
 fn new_job(what: &Happening, after: Option<Dependency>, now: Timestamp) -> NewJob {
     let mut job = job_of_equal_tasks(what, after, now);
-    if (what.count("nodes") % 1000, what.count("each") % 1000) == (3, 1) {
+    let gang = (what.count("nodes") % 1000, what.count("each") % 1000);
+    if gang == (3, 1) && job.gpus.share().is_none() {
         add_head(&mut job.request);
     }
     job
