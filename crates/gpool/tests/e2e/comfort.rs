@@ -73,8 +73,11 @@ fn zsh_and_fish_get_descriptions_of_jobs() {
     let cluster = Cluster::new("sim:1xH100-80G");
     let id = cluster.submit(["--hold", "-J", "train", "--", "true"]);
     for shell in ["zsh", "fish"] {
-        let ran = asked(&cluster, shell, &["gpool", "show", &id]);
-        assert!(ran.out.contains("train · held") && ran.out.contains(&id), "{shell}: {ran:?}");
+        // A server that is slow to answer completes nothing.
+        until_so(&format!("{shell} has the job and its state"), || {
+            let out = asked(&cluster, shell, &["gpool", "show", &id]).out;
+            out.contains("train · held") && out.contains(&id)
+        });
         let script = cluster.gpool(["completion", shell]).ok();
         assert!(script.contains("GPOOL_COMPLETE"), "{script}");
         if !has(shell) {

@@ -75,7 +75,8 @@ fn machines_join_the_server_of_the_image_and_its_state_is_in_its_volume() {
 
     podman.run(&["restart", "gpool"]).ok();
     until_so("the server answers", is_healthy);
-    assert_eq!(podman.gpool(&["logs", &id]).ok(), "on big2\n");
+    // The agent comes back a moment later.
+    until_so("its output is there", || podman.gpool(&["logs", &id]).out == "on big2\n");
     let drained = podman.gpool(&["nodes"]).ok();
     assert!(drained.contains("no programs for jobs"), "{drained}");
     // A new container with the same volume, as after an upgrade of the image.
@@ -84,7 +85,7 @@ fn machines_join_the_server_of_the_image_and_its_state_is_in_its_volume() {
     until_so("the server answers", is_healthy);
     let again = podman.gpool(&job).ok().trim().to_owned();
     podman.gpool(&["wait", &again]).ok();
-    assert_eq!(podman.gpool(&["logs", &again]).ok(), "on big2\n");
+    until_so("its output is there", || podman.gpool(&["logs", &again]).out == "on big2\n");
     agent.signal(rustix::process::Signal::TERM);
     agent.end();
 }

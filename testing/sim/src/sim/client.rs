@@ -21,7 +21,7 @@ use crate::broken::Invariant;
 use crate::bug::Bug;
 use crate::happening::{Happening, Kind};
 use crate::sim::{Sim, picked, projects};
-use crate::swarm::MODELS;
+use crate::swarm::{MODELS, NodeShape};
 
 /// One thing that a user asked, once or again.
 #[derive(Debug, Clone)]
@@ -206,7 +206,11 @@ impl Sim {
         };
         let array_ends = after.iter().filter_map(elements).collect();
         let now = self.server_clock();
-        let jobs = (0..what.count("jobs").clamp(1, 50)).map(|_| new_job(what, after, now));
+        // Nodes that move and pause tasks have seeds of their own, which heads would change.
+        let is_plain = |node: &NodeShape| !node.moves && !node.lends && !node.pauses;
+        let has_heads = self.cluster.nodes.iter().all(is_plain);
+        let jobs =
+            (0..what.count("jobs").clamp(1, 50)).map(|_| new_job(what, after, now, has_heads));
         let (project, pool) = (self.charged(what), projects::pool(what.count("pool")));
         let nodes = self.chosen(what.count("only"));
         let of_all = |job| {
@@ -406,7 +410,7 @@ fn habits(what: &Happening) -> Habits {
     Habits { idle_after, ..Habits::default() }
 }
 
-/// Gives a gang of whole GPUs a head of another shape.
+/// Gives a gang a head of another shape.
 fn add_head(request: &mut JobRequest) {
     let head = JobPart::parse("head:1xcpu,cpus=1").expect("it is a part");
     let worker = JobPart {
@@ -420,10 +424,11 @@ fn add_head(request: &mut JobRequest) {
     request.set_parts(vec![head, worker]);
 }
 
-fn new_job(what: &Happening, after: Option<Dependency>, now: Timestamp) -> NewJob {
+/// With `has_heads`, some gangs have a head of another shape.
+fn new_job(what: &Happening, after: Option<Dependency>, now: Timestamp, has_heads: bool) -> NewJob {
     let mut job = job_of_equal_tasks(what, after, now);
     let gang = (what.count("nodes") % 1000, what.count("each") % 1000);
-    if gang == (3, 1) && job.gpus.share().is_none() {
+    if has_heads && gang == (3, 1) {
         add_head(&mut job.request);
     }
     job

@@ -214,7 +214,7 @@ fn kill_at(siege: &mut Siege, point: &Point, round: u64) {
         match point.by {
             _ if is_dead => siege.cluster.launch(),
             // Started again in the next round, unless it has reached the point just now.
-            By::Start | By::FirstStart if siege.cluster.is_ready() => siege.kill_server(),
+            By::Start | By::FirstStart if has_started(siege) => siege.kill_server(),
             By::End if siege.cluster.is_ready() => siege.cluster.signal_server(Signal::TERM),
             By::LostShepherd => drop(siege.kill_a_shepherd()),
             _ => {}
@@ -238,6 +238,17 @@ fn kill_at(siege: &mut Siege, point: &Point, round: u64) {
     } else {
         siege.up();
     }
+}
+
+/// Whether the server answers, and has heard its nodes: their first reports are points of a start.
+fn has_started(siege: &Siege) -> bool {
+    if !siege.cluster.is_ready() {
+        return false;
+    }
+    let ran = siege.cluster.gpool(["nodes", "--json"]);
+    let nodes = serde_json::from_str::<serde_json::Value>(&ran.out).unwrap_or_default();
+    let nodes = nodes["items"].as_array().cloned().unwrap_or_default();
+    !nodes.is_empty() && nodes.iter().all(|node| node["membership"] == "connected")
 }
 
 #[test]
