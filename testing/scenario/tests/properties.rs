@@ -208,11 +208,11 @@ proptest! {
     #![proptest_config(config(10_000))]
 
     /// scheduling.md E9: no job that starts beside a planned start delays it: after a plan is
-    /// applied, the planned start is at the same time. Three cases are exempt. Between projects, the
-    /// order and the job with the planned start depend on what projects hold. After an eviction,
-    /// the job with the first planned start may get the freed devices instead, and later jobs the
-    /// rest. While a job with parts waits, a start may let its parts fit earlier in other places,
-    /// because they are placed one after the other.
+    /// applied, the planned start is at the same time. Three cases are exempt. Between projects,
+    /// the order and the job with the planned start depend on what projects hold. After an
+    /// eviction, the job with the first planned start may get the freed devices instead, and later
+    /// jobs the rest. While a job with parts waits, a start may let its parts fit earlier in other
+    /// places, because they are placed one after the other.
     #[test]
     fn no_start_delays_a_planned_start(case in cases(60)) {
         let mut cluster = Cluster::of(&case.start);

@@ -4,6 +4,7 @@ mod agent;
 mod check;
 mod client;
 mod distortion;
+mod heads;
 pub(crate) mod keeping;
 mod lease;
 mod lend;

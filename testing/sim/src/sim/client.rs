@@ -11,8 +11,8 @@ use gpool_model::life::{Life, Retry, RetryOn};
 use gpool_model::record::EndedJob;
 use gpool_model::{
     Bytes, Caller, Command, Dependency, DeviceStrategy, Event, Exit, Gang, GpuAmount, GpuRequest,
-    Indexes, JobId, JobNumber, JobPart, JobPatch, JobRequest, JobVerb, MilliCpu, MilliGpu, Millis,
-    NewJob, OnNodeLost, Phase, Refusal, Reply, RequestId, Share, Standing, Timestamp, Version,
+    Indexes, JobId, JobNumber, JobPatch, JobRequest, JobVerb, MilliCpu, MilliGpu, Millis, NewJob,
+    OnNodeLost, Phase, Refusal, Reply, RequestId, Share, Standing, Timestamp, Version,
 };
 
 use gpool_world::JobRow;
@@ -20,8 +20,8 @@ use gpool_world::JobRow;
 use crate::broken::Invariant;
 use crate::bug::Bug;
 use crate::happening::{Happening, Kind};
-use crate::sim::{Sim, picked, projects};
-use crate::swarm::{MODELS, NodeShape};
+use crate::sim::{Sim, heads, picked, projects};
+use crate::swarm::MODELS;
 
 /// One thing that a user asked, once or again.
 #[derive(Debug, Clone)]
@@ -206,11 +206,9 @@ impl Sim {
         };
         let array_ends = after.iter().filter_map(elements).collect();
         let now = self.server_clock();
-        // Nodes that move and pause tasks have seeds of their own, which heads would change.
-        let is_plain = |node: &NodeShape| !node.moves && !node.lends && !node.pauses;
-        let has_heads = self.cluster.nodes.iter().all(is_plain);
-        let jobs =
-            (0..what.count("jobs").clamp(1, 50)).map(|_| new_job(what, after, now, has_heads));
+        let has_heads = heads::may_be_on(&self.cluster);
+        let job = |_| heads::added(new_job(what, after, now), what, has_heads);
+        let jobs = (0..what.count("jobs").clamp(1, 50)).map(job);
         let (project, pool) = (self.charged(what), projects::pool(what.count("pool")));
         let nodes = self.chosen(what.count("only"));
         let of_all = |job| {
@@ -410,31 +408,7 @@ fn habits(what: &Happening) -> Habits {
     Habits { idle_after, ..Habits::default() }
 }
 
-/// Gives a gang a head of another shape.
-fn add_head(request: &mut JobRequest) {
-    let head = JobPart::parse("head:1xcpu,cpus=1").expect("it is a part");
-    let worker = JobPart {
-        name: Arc::from("worker"),
-        gpus: request.gpus.clone(),
-        gpus_written: Arc::clone(&request.gpus_written),
-        cpus: request.cpus,
-        memory: request.memory,
-        gang: Gang::new(2, 1).unwrap_or_default(),
-    };
-    request.set_parts(vec![head, worker]);
-}
-
-/// With `has_heads`, some gangs have a head of another shape.
-fn new_job(what: &Happening, after: Option<Dependency>, now: Timestamp, has_heads: bool) -> NewJob {
-    let mut job = job_of_equal_tasks(what, after, now);
-    let gang = (what.count("nodes") % 1000, what.count("each") % 1000);
-    if has_heads && gang == (3, 1) {
-        add_head(&mut job.request);
-    }
-    job
-}
-
-fn job_of_equal_tasks(what: &Happening, after: Option<Dependency>, now: Timestamp) -> NewJob {
+fn new_job(what: &Happening, after: Option<Dependency>, now: Timestamp) -> NewJob {
     let small = |name| u32::try_from(what.count(name) % 1000).expect("below 1000");
     let positive = |name| Some(small(name)).filter(|n| *n > 0);
     let model = positive("model").map(|model| MODELS[usize::from(model % 2 == 1)].1);
