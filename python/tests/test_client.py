@@ -91,6 +91,28 @@ class Jobs(Case):
         self.assertEqual([it["state"] for it in ended], ["succeeded", "failed", "succeeded"])
         self.assertEqual(self.client.wait([]), [])
 
+    def test_waiting_ends_for_an_element_that_never_started(self):
+        array = self.client.submit(["true"], array="0-2", hold=True)
+        element = f"{array['id']}.1"
+        looked, ask, states = threading.Event(), self.client.job, []
+
+        def look(job):
+            answer = ask(job)
+            looked.set()
+            return answer
+
+        def wait():
+            states.append(self.client.wait(element, timeout=PATIENCE)["state"])
+
+        self.client.job = look
+        thread = threading.Thread(target=wait)
+        thread.start()
+        self.assertTrue(looked.wait(PATIENCE))
+        self.client.cancel(element)
+        thread.join()
+        self.assertEqual(states, ["cancelled"])
+        self.client.cancel(array["id"])
+
     def test_waiting_has_a_time_limit(self):
         job = self.client.submit(["true"], hold=True)["id"]
         with self.assertRaises(gpool.TimedOut) as caught:

@@ -73,7 +73,7 @@ fn units(millionths: f64) -> f64 {
 pub(super) async fn of_job(api: &Api, uid: u32, found: &FoundJob) -> Result<Vec<Cost>, Refusal> {
     let policy = api.handle.query(|view| view.world.policy().clone()).await?;
     let has_prices = !policy.prices.is_none() || !policy.past_prices.is_empty();
-    if !has_prices || found.spec.gpus.n_devices() == 0 {
+    if !has_prices || !found.spec.has_gpus() {
         return Ok(Vec::new());
     }
     let (started_at, ended_at) = match &found.job.phase {

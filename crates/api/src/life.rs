@@ -140,9 +140,11 @@ fn submitted(spec: &JobSpec) -> JobEvent {
     // The scheduler creates jobs that extend an elastic job; no user submits them.
     let by = Some(spec.owner.user.to_string()).filter(|_| spec.joins.is_none());
     let made = if spec.joins.is_some() { "created" } else { "submitted" };
-    let text = match spec.gpus.is_none() {
-        true => format!("{made} without GPUs"),
-        false => format!("{made} with --gpus {}", spec.gpus_written),
+    let parts: Vec<String> = spec.parts.iter().map(|part| format!("--part {part}")).collect();
+    let text = match (parts.is_empty(), spec.has_gpus()) {
+        (false, _) => format!("{made} with {}", parts.join(" ")),
+        (true, true) => format!("{made} with --gpus {}", spec.gpus_written),
+        (true, false) => format!("{made} without GPUs"),
     };
     JobEvent { by, ..event(spec.id, spec.submitted_at, "submitted", text) }
 }

@@ -191,7 +191,7 @@ fn explained(view: &View<'_>, id: JobId) -> Option<Explained> {
     // More GPUs would not help a job that its quota keeps waiting.
     let is_of_quota = reasons.iter().any(|it| it.blocking && it.code == "quota_project");
     let waits_for_gpus =
-        row.job.phase.waits_for_room_since().is_some() && !row.spec.gpus.is_none() && !is_of_quota;
+        row.job.phase.waits_for_room_since().is_some() && row.spec.has_gpus() && !is_of_quota;
     let lost = match waits_for_gpus {
         true => lost::of_project(view.world, &row.spec.project),
         false => lost::silent_nodes(view.world, &row.job, view.now),

@@ -44,14 +44,15 @@ fn device(
     let stranger = || device.unmanaged.first().and_then(|process| process.user.clone());
     let lacking_nodes = waiting.job.course.lacking_nodes.clone();
     let is_here = Fit { lacking_nodes, ..Fit::of(spec) }.may_be_on(&node.node);
+    let mut shapes = spec.shapes().map(|(gpus, _)| gpus).filter(|gpus| !gpus.is_none());
     let length = row.map(|row| Length::of(row, view.world.prediction(&row.spec), view.now));
-    let kept_by = explainer.kept_by(waiting, &node.node, device).filter(|_| !spec.gpus.is_none());
+    let kept_by = explainer.kept_by(waiting, &node.node, device).filter(|_| spec.has_gpus());
     WhyDevice {
         reserved: kept_by.map(reserved),
         index: device.index,
         model: gpool_model::pattern::short_model(&device.model),
         state: state_of(&node.node, device, &node.devices[device_ix].holders),
-        matches: is_here && !spec.gpus.is_none() && spec.gpus.rank_of(device).is_some(),
+        matches: is_here && shapes.any(|gpus| gpus.rank_of(device).is_some()),
         job: holder.map(|job| job.to_string()),
         user: user.or_else(stranger),
         until: length.map(|length| Time(view.now.after(length.at(Pace::Late)))),

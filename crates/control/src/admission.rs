@@ -7,8 +7,8 @@ use gpool_model::plan::Fit;
 use gpool_model::policy::{Caps, UserCap, UserHoldings};
 use gpool_model::reason::Bound;
 use gpool_model::{
-    Amount, Caller, JobPart, JobRequest, JobSpec, MilliGpu, Millis, NewJob, NodeFilter, NodeName,
-    PoolName, Project, ProjectName, Quota, Refusal, ResourceKind, label,
+    Amount, Caller, JobRequest, JobSpec, MilliGpu, Millis, NewJob, NodeFilter, NodeName, PoolName,
+    Project, ProjectName, Quota, Refusal, ResourceKind, label,
 };
 use gpool_world::{JobRow, NodeRow, World};
 
@@ -183,8 +183,7 @@ impl<'a> Admission<'a> {
 
     /// Whether some nodes could ever run a job, apart from the rules of its project.
     pub fn could_run(&self, row: &JobRow) -> bool {
-        let shape = self.world.shape_of(row);
-        shape.fits().all(|fit| {
+        gpool_world::fits_of(row).iter().all(|fit| {
             let mut nodes = self.world.nodes_by_name().map(|(_, row)| &row.node);
             nodes.any(|node| fit.may_be_on(node))
                 && (row.spec.allow_unsatisfiable || self.satisfiable(fit).is_ok())
@@ -198,6 +197,10 @@ impl<'a> Admission<'a> {
                 Some(part) => Refusal::OfPart(Arc::clone(part), Box::new(refusal)),
                 None => refusal,
             })?;
+        }
+        // Without parts that is all, also for many jobs on many nodes.
+        if fits.len() < 2 {
+            return Ok(());
         }
         let fits: Vec<&Fit> = fits.iter().map(|(_, fit)| fit).collect();
         let nodes: Vec<&NodeRow> = self.world.nodes_by_name().map(|(_, row)| row).collect();
@@ -285,15 +288,13 @@ impl<'a> Admission<'a> {
     }
 }
 
-/// What each part of a request asks of nodes.
+/// What each part of a request asks of nodes; one without a name for a request without parts.
 fn fits_of(request: &JobRequest) -> Vec<(Option<Arc<str>>, Fit)> {
     match request.has_parts() {
         false => vec![(None, Fit::of(request))],
         true => {
-            let part = |(at, part): (usize, &JobPart)| {
-                (Some(Arc::clone(&part.name)), Fit::of(&request.of_part(at)))
-            };
-            request.parts.iter().enumerate().map(part).collect()
+            let parts = request.part_fits(Fit::of).into_iter();
+            parts.map(|part| (Some(part.name), part.fit)).collect()
         }
     }
 }

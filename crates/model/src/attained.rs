@@ -108,8 +108,10 @@ impl Policy {
 
     /// Since when a job waits for consolidation, and for how many devices.
     fn may_wait_for_moves(&self, job: &Job, spec: &JobSpec) -> Option<(Timestamp, u32)> {
-        let n_devices = spec.gpus.n_devices().saturating_mul(spec.gang.nodes);
-        let may_help = self.consolidate && n_devices > 0 && spec.gpus.share().is_none();
+        let whole = spec.shapes().filter(|(gpus, _)| gpus.share().is_none());
+        let n_devices = whole.map(|(gpus, gang)| gpus.n_devices().saturating_mul(gang.nodes));
+        let n_devices = n_devices.fold(0, u32::saturating_add);
+        let may_help = self.consolidate && n_devices > 0;
         match &job.phase {
             Phase::Pending { since } if may_help => Some((*since, n_devices)),
             _ => None,

@@ -25,8 +25,6 @@ pub struct JobPart {
     pub name: Arc<str>,
     /// GPUs of each task.
     pub gpus: GpuRequest,
-    /// The GPU request as text, as the user wrote it.
-    pub gpus_written: Arc<str>,
     /// CPU cores of each task; `None` books none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<MilliCpu>,
@@ -84,11 +82,27 @@ impl JobPart {
         Ok(Self {
             name: Arc::from(name),
             gpus,
-            gpus_written: Arc::from(written),
             cpus: cpus.filter(|cpus| !cpus.is_zero()),
             memory: memory.filter(|memory| !memory.is_zero()),
             gang,
         })
+    }
+}
+
+impl JobPart {
+    /// The number of nodes, and the GPUs of each task: `4xa100:8`.
+    #[must_use]
+    pub fn gpus_words(&self) -> String {
+        match self.gpus.is_none() {
+            true => format!("{}x{}", self.gang.nodes, Self::CPU),
+            false => format!("{}x{}", self.gang.nodes, self.gpus),
+        }
+    }
+
+    /// The same of all parts: `1xcpu+4xa100:8`.
+    #[must_use]
+    pub fn gpus_words_of(parts: &[Self]) -> String {
+        parts.iter().map(Self::gpus_words).collect::<Vec<_>>().join("+")
     }
 }
 
@@ -101,8 +115,7 @@ fn nodes_and_gpus(text: &str) -> (u32, &str) {
 /// Writes the part as [`JobPart::parse`] reads it.
 impl fmt::Display for JobPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let gpus = if self.gpus.is_none() { Self::CPU } else { &self.gpus_written };
-        write!(f, "{}:{}x{gpus}", self.name, self.gang.nodes)?;
+        write!(f, "{}:{}", self.name, self.gpus_words())?;
         if let Some(cpus) = self.cpus {
             write!(f, ",cpus={cpus}")?;
         }

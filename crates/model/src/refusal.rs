@@ -46,7 +46,7 @@ pub enum Refusal {
     /// Nodes could run each part of the job, but they have too few GPUs for all parts.
     PartsTogether {
         /// Whole GPUs that all parts ask for.
-        asked: u64,
+        n_requested: u64,
         /// GPUs that any of them could use.
         n_devices: u64,
     },

@@ -12,7 +12,7 @@ use gpool_model::mig_layout::{MigChange, MigPlacement, MigSize};
 use gpool_model::plan::Fit;
 use gpool_model::{DeviceUuid, JobId, Node, NodeName, PoolName, Reason, ResourceKind};
 use gpool_world::order::Rank;
-use gpool_world::{NodeRow, World};
+use gpool_world::{JobRow, NodeRow, ShapeQueue, World};
 
 /// Waiting jobs that one round looks at.
 const JOBS_MAX: usize = 64;
@@ -40,6 +40,7 @@ pub struct MigStep {
 #[must_use]
 pub fn lacks_instances(reason: &Reason) -> bool {
     match reason {
+        Reason::OfPart { reason, .. } => lacks_instances(reason),
         Reason::GpusNotFree { of_instances, .. }
         | Reason::GpusNotFreeTogether { of_instances, .. } => *of_instances,
         Reason::GpuModelMissing { asked, .. } => asked.is_of_instances(),
@@ -51,8 +52,8 @@ pub fn lacks_instances(reason: &Reason) -> bool {
 /// Returns the first waiting job of each shape that requests MIG instances, in queue order.
 #[must_use]
 pub fn waiting(world: &World) -> Vec<JobId> {
-    let of_instances =
-        world.shapes().map(|(_, queue)| queue).filter(|it| it.shape.fit.gpus.is_of_instances());
+    let asks = |queue: &&ShapeQueue| queue.shape.fits().any(|fit| fit.gpus.is_of_instances());
+    let of_instances = world.shapes().map(|(_, queue)| queue).filter(asks);
     let ranked = of_instances.filter_map(|queue| {
         let (is_escalated, (at, job)) = match (queue.escalated.first(), queue.fresh.first()) {
             (Some(first), _) => (true, first),
@@ -80,9 +81,12 @@ pub fn plan(
         .map(|row| DividedNode::of(world, row, except))
         .filter(|it| !it.gpus.is_empty())
         .collect();
-    let fit = |job: &JobId| Some((*job, gpool_world::fit_of(world.job(*job)?)));
-    let wants: Vec<(JobId, Fit)> = waiting.iter().take(JOBS_MAX).filter_map(fit).collect();
-    let wants: Vec<_> = wants.into_iter().filter(|(_, fit)| is_for_new(fit)).collect();
+    let rows = waiting.iter().take(JOBS_MAX).filter_map(|job| world.job(*job));
+    let fits = |row: &JobRow| {
+        let job = row.job.id;
+        gpool_world::fits_of(row).into_iter().map(move |fit| (job, fit))
+    };
+    let wants: Vec<(JobId, Fit)> = rows.flat_map(fits).filter(|(_, fit)| is_for_new(fit)).collect();
     let unmet = wants.iter().filter(|(_, fit)| give(&mut machines, fit, false).is_none());
     let unmet: Vec<&(JobId, Fit)> = unmet.collect();
     let mut steps = Vec::new();

@@ -167,6 +167,7 @@ fn check_eviction(
         && (!matches!(row.job.phase, Phase::Running { .. })
             || row.spec.joins.is_some()
             || row.spec.gang.nodes_most != row.spec.gang.nodes
+            || !row.spec.parts.is_empty()
             || row.spec.yields().is_none()
                 && !row.job.phase.allocations().iter().all(|it| can_pause(&it.node)))
     {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use gpool_model::policy::{Caps, UserCap};
-use gpool_model::{JobPart, MilliGpu, Plan, Policy, ProjectName, ResourceKind};
+use gpool_model::{MilliGpu, Plan, Policy, ProjectName, ResourceKind};
 use gpool_world::{JobRow, Snapshot, World};
 
 use crate::arrays::row_of;
@@ -174,8 +174,7 @@ pub(crate) fn slots_most(world: &World) -> Option<(u64, u64)> {
 /// Returns the GPUs that a job with allocations counts for: its request, or the instances that it
 /// has.
 fn gpus_held(row: &JobRow) -> u64 {
-    let of_instances = |part: &JobPart| part.gpus.is_of_instances();
-    if !row.spec.gpus.is_of_instances() && !row.spec.parts.iter().any(of_instances) {
+    if !row.spec.shapes().any(|(gpus, _)| gpus.is_of_instances()) {
         return row.spec.gpus_together().get();
     }
     let slots = row.job.phase.allocations().iter().flat_map(|it| &it.slots);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use gpool_model::Refusal;
+use gpool_model::{JobPart, Refusal};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -397,11 +397,8 @@ impl JobCreate {
         match &self.parts[..] {
             [] => Cow::Borrowed(self.gpus_text()),
             parts => {
-                let shape = |part: &String| {
-                    let shape = part.split_once(':').map_or("", |(_, shape)| shape);
-                    shape.split(',').next().unwrap_or_default().to_owned()
-                };
-                Cow::Owned(parts.iter().map(shape).collect::<Vec<_>>().join("+"))
+                let parts = parts.iter().filter_map(|part| JobPart::parse(part).ok());
+                Cow::Owned(JobPart::gpus_words_of(&parts.collect::<Vec<_>>()))
             }
         }
     }

@@ -28,7 +28,7 @@ pub use row::{FitIx, JobRow, NodeIx, ProjectIx, ShapeIx};
 pub use snapshot::Snapshot;
 pub use world::evictable::EvictableRank;
 pub use world::excerpt::Excerpt;
-pub use world::index::fit_of;
+pub use world::index::fits_of;
 pub use world::parts::GpuClass;
 pub use world::projects::{Holding, ProjectRow};
 pub use world::users::UserRow;

@@ -239,8 +239,12 @@ class Client:
                     )
                 if event["type"] == "resync":
                     look(one for one in dict.fromkeys(ids) if one not in ended)
-                elif event["type"] == "job_state" and event["state"] in ENDED:
-                    look(one for one in dict.fromkeys(ids) if one == event["job"])
+                elif event["type"] == "job_state":
+                    # Elements that end before they start have only an event of their array.
+                    job, has_ended = event["job"], event["state"] in ENDED
+                    left_ids = [one for one in dict.fromkeys(ids) if one not in ended]
+                    look(one for one in left_ids if one.startswith(f"{job}."))
+                    look(one for one in left_ids if has_ended and one == job)
         return [ended[one] for one in ids]
 
     def cancel(self, *jobs: JobId) -> list[JobChanged]:

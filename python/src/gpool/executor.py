@@ -272,8 +272,8 @@ class Executor(futures.Executor):
                 _starts(future)
             elif state in ENDED:
                 self._settle(pending, future, state)
-        elif state in ENDED:
-            # Elements that never started have no events of their own.
+        elif job_id == number:
+            # Elements that end before they start have only an event of their array.
             self._look_at(pending)
 
     def _look_at_all(self) -> None:

@@ -58,7 +58,6 @@ pub(crate) fn random_parts(request: &mut JobRequest, number: u32) {
     let own = JobPart {
         name: Arc::from("worker"),
         gpus: request.gpus.clone(),
-        gpus_written: Arc::from(request.gpus.to_string()),
         cpus: request.cpus,
         memory: request.memory,
         gang: request.gang,

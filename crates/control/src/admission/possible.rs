@@ -69,17 +69,19 @@ pub(super) fn satisfiable_on(
 pub(super) fn together(nodes: &[&NodeRow], fits: &[&Fit]) -> Result<(), Refusal> {
     let is_whole = |fit: &&Fit| matches!(fit.gpus.amount, GpuAmount::Whole(n) if n > 0);
     let whole: Vec<&Fit> = fits.iter().copied().filter(is_whole).collect();
-    if fits.len() < 2 || whole.is_empty() {
+    if whole.is_empty() {
         return Ok(());
     }
-    let n_asked = |fit: &Fit| u64::from(fit.gpus.n_devices()) * u64::from(fit.gang.n_tasks());
-    let asked: u64 = whole.iter().map(|fit| n_asked(fit)).sum();
+    let n_devices = |fit: &Fit| u64::from(fit.gpus.n_devices()) * u64::from(fit.gang.n_tasks());
+    let n_requested: u64 = whole.iter().map(|fit| n_devices(fit)).sum();
     let serves = |row: &NodeRow, device| {
         whole.iter().any(|fit| fit.may_be_on(&row.node) && fit.gpus.rank_of(device).is_some())
     };
     let devices = nodes.iter().flat_map(|row| usable_ever(row).filter(|it| serves(row, it)));
     match devices.count() as u64 {
-        n_devices if n_devices < asked => Err(Refusal::PartsTogether { asked, n_devices }),
+        n_devices if n_devices < n_requested => {
+            Err(Refusal::PartsTogether { n_requested, n_devices })
+        }
         _ => Ok(()),
     }
 }

@@ -107,7 +107,8 @@ impl Control {
     /// Why the devices of an idle job can't be released; `None` if that can be tried.
     fn why_not_released(&self, spec: &JobSpec, job: &Job) -> Option<String> {
         if !spec.is_of_one_size() {
-            return Some("it is elastic".to_owned());
+            let why = if spec.has_parts() { "it has parts" } else { "it is elastic" };
+            return Some(why.to_owned());
         }
         if spec.yields().is_some() {
             return None;

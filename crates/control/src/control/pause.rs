@@ -58,7 +58,8 @@ impl Control {
         let refused = |why: String| Err(Refusal::Invalid { field: "jobs".to_owned(), why });
         let row = self.world.job(id).expect("checked before");
         if !row.spec.is_of_one_size() {
-            return refused(format!("job {id} is elastic, and elastic jobs can't be paused"));
+            let what = if row.spec.has_parts() { "jobs with parts" } else { "elastic jobs" };
+            return refused(format!("job {id} can't be paused: {what} can't"));
         }
         if row.spec.yields().is_some() {
             return Ok(());

@@ -203,6 +203,14 @@ impl<'a> Runner<'a> {
         }
     }
 
+    /// A job is pending. An array says it again when some of its elements end.
+    fn is_ready(&mut self, job: JobId, now: Timestamp) {
+        match self.control.world().array(job.number).filter(|row| row.job.id == job) {
+            Some(_) => drop(self.ready_at.entry(job).or_insert(now)),
+            None => drop(self.ready_at.insert(job, now)),
+        }
+    }
+
     fn step(&mut self, now: Timestamp) {
         self.control.now = now;
         self.left_last.clear();
@@ -228,7 +236,7 @@ impl<'a> Runner<'a> {
                 Effect::Publish(Notice {
                     change: Change::JobState { job, state: JobState::Pending, .. },
                     ..
-                }) => drop(self.ready_at.insert(job, now)),
+                }) => self.is_ready(job, now),
                 Effect::Publish(Notice {
                     change: Change::JobState { job, state: JobState::Paused, .. },
                     ..

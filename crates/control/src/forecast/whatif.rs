@@ -7,8 +7,8 @@ use std::sync::Arc;
 use gpool_model::pattern::short_model;
 use gpool_model::policy::{Caps, UserCap};
 use gpool_model::{
-    DeviceHealth, Eta, GpuAmount, GpuRequest, Holder, JobId, JobSpec, MilliCpu, Millis, Node,
-    Phase, ProjectName, Timestamp, WhatIf,
+    Device, DeviceHealth, Eta, GpuAmount, GpuRequest, Holder, JobId, JobSpec, MilliCpu, Millis,
+    Node, Phase, ProjectName, Timestamp, WhatIf,
 };
 use gpool_world::JobRow;
 
@@ -168,7 +168,7 @@ fn candidates(part: &ForecastInput, row: &JobRow, whose: Requester) -> Vec<WhatI
         Phase::Paused { held: Some(_), .. } => return if_may(WhatIf::Resume),
         _ if !whose.may_change(row) => {
             all.extend(ends(part, row, whose));
-            all.extend(devices(part, &spec.gpus));
+            all.extend(devices(part, spec));
             return all;
         }
         // A paused job resumes where it is, so its request can't be edited.
@@ -210,7 +210,7 @@ fn candidates(part: &ForecastInput, row: &JobRow, whose: Requester) -> Vec<WhatI
         all.extend(caps(part, spec));
         all.extend(reservations(part, spec));
     }
-    all.extend(devices(part, &spec.gpus));
+    all.extend(devices(part, spec));
     all.dedup();
     all
 }
@@ -278,7 +278,7 @@ fn caps(part: &ForecastInput, spec: &JobSpec) -> Vec<WhatIf> {
     let all = std::iter::once((None, part.excerpt.policy.user_caps.of(user))).chain(caps);
     let of_one = |(project, caps): (Option<ProjectName>, Caps)| {
         let running = caps.running_jobs.map(|_| UserCap::RunningJobs);
-        let gpus = caps.gpus.map(|_| UserCap::Gpus).filter(|_| !spec.gpus.is_none());
+        let gpus = caps.gpus.map(|_| UserCap::Gpus).filter(|_| spec.has_gpus());
         let all = running.into_iter().chain(gpus);
         all.map(move |cap| (cap, project.clone())).collect::<Vec<_>>()
     };
@@ -306,20 +306,21 @@ fn ends(part: &ForecastInput, row: &JobRow, whose: Requester) -> impl Iterator<I
     };
     let holds =
         |other: &&JobRow| other.job.phase.allocations().iter().any(|held| !held.slots.is_empty());
-    let is_wanted = move |other: &&JobRow| row.spec.gpus.is_none() || holds(other);
+    let is_wanted = move |other: &&JobRow| !row.spec.has_gpus() || holds(other);
     let jobs = part.excerpt.jobs.values().filter(may_end).filter(is_wanted);
     let jobs: Vec<JobId> = jobs.map(|other| other.job.id).take(ENDED_MAX).collect();
     jobs.into_iter().map(|job| WhatIf::Ended { job })
 }
 
 /// Devices and nodes that could run the job and can't be used.
-fn devices(part: &ForecastInput, asked: &GpuRequest) -> Vec<WhatIf> {
+fn devices(part: &ForecastInput, spec: &JobSpec) -> Vec<WhatIf> {
     let mut all = Vec::new();
+    let asks = |device: &Device| spec.shapes().any(|(gpus, _)| gpus.rank_of(device).is_some());
     for node in &part.excerpt.nodes {
-        let has = node.devices.iter().any(|device| asked.rank_of(device).is_some());
+        let has = node.devices.iter().any(asks);
         if !node.takes_work() {
             let what = WhatIf::NodeBack { node: node.name.clone() };
-            all.extend(Some(what).filter(|_| has || asked.is_none()));
+            all.extend(Some(what).filter(|_| has || !spec.has_gpus()));
             continue;
         }
         let unusable = node.devices.iter().filter(|device| {
@@ -327,7 +328,7 @@ fn devices(part: &ForecastInput, asked: &GpuRequest) -> Vec<WhatIf> {
                 || !device.unmanaged.is_empty()
                 || !node.allows(&device.uuid)
                 || node.drain_of(&device.uuid).is_some();
-            is_off && asked.rank_of(device).is_some()
+            is_off && asks(device)
         });
         all.extend(
             unusable.take(ENDED_MAX).map(|device| WhatIf::DeviceUsable {

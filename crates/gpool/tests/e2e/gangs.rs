@@ -96,6 +96,8 @@ fn parts_of_different_shape_start_together_and_know_each_other() {
     let nodes = format!("head={} worker={}", tasks[0].node, workers.join(","));
     let head = format!("head 0 of 1, 0 of 4, 0 GPUs, 2 cores, {nodes}\n");
     assert_eq!(log(&cluster, &id, "0"), head);
+    let shown = cluster.gpool(["show", &id]).ok();
+    assert!(shown.contains("0 (head) on") && shown.contains("3 (worker) on"), "{shown}");
     let last = format!("worker 2 of 3, 3 of 4, 2 GPUs, cores, {nodes}\n");
     assert_eq!(log(&cluster, &id, "3"), last);
 }

@@ -242,16 +242,10 @@ impl JobRequest {
     /// Returns the GPUs of all its tasks together, for the queue order and the caps of users.
     #[must_use]
     pub fn gpus_together(&self) -> MilliGpu {
-        let of = |gpus: &GpuRequest, gang: Gang| {
+        let of = |(gpus, gang): (&GpuRequest, Gang)| {
             gpus.size().checked_mul(u64::from(gang.n_tasks())).unwrap_or(MilliGpu::MAX)
         };
-        match self.has_parts() {
-            true => self
-                .parts
-                .iter()
-                .fold(MilliGpu::ZERO, |sum, it| sum.saturating_add(of(&it.gpus, it.gang))),
-            false => of(&self.gpus, self.gang),
-        }
+        self.shapes().map(of).fold(MilliGpu::ZERO, MilliGpu::saturating_add)
     }
 
     /// Returns how many runs of a task it may come to: with all elements and all retries.
@@ -298,7 +292,7 @@ impl JobRequest {
     /// How the job frees its GPUs itself; `None` if it does not.
     #[must_use]
     pub fn yields(&self) -> Option<Yields> {
-        self.life.habits.yields.filter(|_| !self.gpus.is_none())
+        self.life.habits.yields.filter(|_| self.has_gpus())
     }
 
     /// How long the GPUs of the job are unused before the policy for idle jobs applies to it;
@@ -306,7 +300,7 @@ impl JobRequest {
     #[must_use]
     pub fn idle_after(&self) -> Option<Millis> {
         let after = self.life.habits.idle_after.or_else(|| self.kind().idle_after());
-        after.filter(|after| !after.is_zero() && !self.gpus.is_none())
+        after.filter(|after| !after.is_zero() && self.has_gpus())
     }
 
     /// How long the GPUs of the job are unused before it is shown as idle; `None` if it never is.
@@ -314,7 +308,7 @@ impl JobRequest {
     pub fn shown_idle_after(&self) -> Option<Millis> {
         match self.life.habits.idle_after {
             Some(_) => self.idle_after(),
-            None => Some(JobKind::IDLE_AFTER).filter(|_| !self.gpus.is_none()),
+            None => Some(JobKind::IDLE_AFTER).filter(|_| self.has_gpus()),
         }
     }
 }

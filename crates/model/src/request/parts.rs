@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
+use crate::gang::Gang;
+use crate::gpu::GpuRequest;
 use crate::job_part::JobPart;
+use crate::plan::{Fit, PartFit};
 use crate::request::job::JobRequest;
 
 impl JobRequest {
@@ -13,6 +16,7 @@ impl JobRequest {
     pub fn set_parts(&mut self, parts: Vec<JobPart>) {
         if let Some(first) = parts.first() {
             self.take_shape(first);
+            self.gpus_written = Arc::from(JobPart::gpus_words_of(&parts));
         }
         self.parts = parts.into();
     }
@@ -23,13 +27,22 @@ impl JobRequest {
         !self.parts.is_empty()
     }
 
+    /// GPUs of a task, and the tasks: of each part, or of all tasks if they are alike.
+    pub fn shapes(&self) -> impl Iterator<Item = (&GpuRequest, Gang)> {
+        let whole = (!self.has_parts()).then_some((&self.gpus, self.gang));
+        whole.into_iter().chain(self.parts.iter().map(|part| (&part.gpus, part.gang)))
+    }
+
+    /// Whether any of its tasks has GPUs.
+    #[must_use]
+    pub fn has_gpus(&self) -> bool {
+        self.shapes().any(|(gpus, _)| !gpus.is_none())
+    }
+
     /// The number of tasks that start together, of all parts.
     #[must_use]
     pub fn n_tasks(&self) -> u32 {
-        match self.has_parts() {
-            true => self.parts.iter().map(|it| it.gang.n_tasks()).fold(0, u32::saturating_add),
-            false => self.gang.n_tasks(),
-        }
+        self.shapes().map(|(_, gang)| gang.n_tasks()).fold(0, u32::saturating_add)
     }
 
     /// Returns the position of the part that a task belongs to, and its rank in that part; `None`
@@ -63,9 +76,18 @@ impl JobRequest {
         }
     }
 
+    /// The requirements of each part on nodes, by the function for those of a request.
+    pub fn part_fits(&self, fit: impl Fn(&Self) -> Fit) -> Vec<PartFit> {
+        let part = |(at, part): (usize, &JobPart)| PartFit {
+            name: Arc::clone(&part.name),
+            fit: fit(&self.of_part(at)),
+        };
+        self.parts.iter().enumerate().map(part).collect()
+    }
+
     fn take_shape(&mut self, part: &JobPart) {
         self.gpus.clone_from(&part.gpus);
-        self.gpus_written = Arc::clone(&part.gpus_written);
+        self.gpus_written = Arc::from(part.gpus.to_string());
         (self.cpus, self.memory, self.gang) = (part.cpus, part.memory, part.gang);
     }
 }

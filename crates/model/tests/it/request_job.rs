@@ -2,7 +2,7 @@
 
 use gpool_model::rare::Usual as _;
 use gpool_model::request::job::{JobRequest, Standing};
-use gpool_model::{GpuRequest, JobKind, Lack, Millis, NodeLack, NodeName};
+use gpool_model::{GpuRequest, JobKind, JobPart, Lack, MilliGpu, Millis, NodeLack, NodeName};
 
 #[test]
 fn the_default_request_is_empty() {
@@ -41,4 +41,50 @@ fn a_missing_path_of_an_earlier_store_is_read() {
     let cause = r#"{"path_missing":{"path":"/data"}}"#;
     let cause: gpool_model::job::EndCause = serde_json::from_str(cause).unwrap();
     assert_eq!(cause, gpool_model::job::EndCause::NodeLacks(lack.lack));
+}
+
+fn with_head() -> JobRequest {
+    let parts = ["head:1xcpu,cpus=2", "worker:3xa100:2,mem=10G,tasks=2"];
+    let mut request = JobRequest::default();
+    request.set_parts(parts.map(|part| JobPart::parse(part).unwrap()).to_vec());
+    request
+}
+
+#[test]
+fn parts_are_read_as_they_are_written() {
+    for text in ["head:1xcpu", "a-1:2x8", "b:4xa100|h100:8,cpus=0.5,mem=100G,tasks=2", "c:1x0.5"] {
+        assert_eq!(JobPart::parse(text).unwrap().to_string(), text);
+    }
+    assert_eq!(JobPart::parse("head:cpu").unwrap().to_string(), "head:1xcpu");
+    let wrong = [
+        "",
+        "head",
+        ":1xcpu",
+        "a b:1x1",
+        "a:0x1",
+        "a:1x1,cpus",
+        "a:1x1,gpus=2",
+        "a:1x1,tasks=0",
+        "a:99999x1",
+        "a:1x",
+        "a:1x1,mem=none",
+    ];
+    for text in wrong {
+        let why = JobPart::parse(text).expect_err(text).to_string();
+        assert!(why.contains("no part of a job"), "{why}");
+    }
+}
+
+#[test]
+fn a_job_with_a_head_without_gpus_is_one_with_gpus() {
+    let request = with_head();
+    assert!(request.gpus.is_none() && request.has_gpus());
+    assert_eq!((request.n_tasks(), request.gpus_together()), (7, MilliGpu::new(12_000)));
+    assert_eq!(request.shown_idle_after(), Some(JobKind::IDLE_AFTER));
+    assert_eq!(&*request.gpus_written, "1xcpu+3xa100:2");
+    let places = [0, 1, 6].map(|rank| request.part_of(rank));
+    assert_eq!(places, [Some((0, 0)), Some((1, 0)), Some((1, 5))]);
+    assert_eq!(request.part_of(7), None);
+    let worker = request.of_part(1);
+    assert_eq!((worker.gpus.n_devices(), worker.n_tasks(), worker.has_parts()), (2, 6, false));
 }

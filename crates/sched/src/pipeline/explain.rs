@@ -7,11 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use gpool_model::job::{Holder, StopCause};
+use gpool_model::plan::Fit;
 use gpool_model::{
-    Allocation, AllocationState, JobId, NodeName, Phase, Policy, Reason, Shape, TakenBack,
+    Allocation, AllocationState, Device, JobId, Node, NodeName, Phase, Policy, Reason, Shape,
+    TakenBack,
 };
 use gpool_world::order::level_of_waiting;
-use gpool_world::{JobRow, NodeRow, Snapshot, Unusable, fit_of, unusable};
+use gpool_world::{JobRow, NodeRow, Snapshot, Unusable, fits_of, unusable};
 
 use super::array_cursor::ArrayCursor;
 use super::find_placement::would_place;
@@ -245,16 +247,19 @@ impl<'a> Explainer<'a> {
 
     /// The nodes that its pool or its choice of nodes excludes.
     fn left_out(&self, row: &JobRow) -> Option<Reason> {
-        let nodes = self.snapshot.world.nodes_by_name().map(|(_, row)| &row.node);
-        fit_reason::left_out(nodes, &fit_of(row))
+        let nodes = || self.snapshot.world.nodes_by_name().map(|(_, row)| &row.node);
+        fits_of(row).iter().find_map(|fit| fit_reason::left_out(nodes(), fit))
     }
 
     fn unreachable_nodes(&self, row: &JobRow) -> Vec<Reason> {
-        let (gpus, fit) = (&row.spec.gpus, fit_of(row));
-        let n_devices = gpus.n_devices().saturating_mul(row.spec.gang.tasks_per_node);
+        let fits = fits_of(row);
         let nodes = self.snapshot.world.nodes_by_name().map(|(_, row)| &row.node);
-        let away = nodes.filter(|node| !node.is_reachable() && fit.may_be_on(node));
-        away.filter(|node| fit_reason::most_that(node, gpus, |_| true) >= n_devices)
+        let may_run = |node: &Node, fit: &Fit| {
+            let n_devices = fit_reason::most_that(node, &fit.gpus, |_| true);
+            fit.may_be_on(node) && n_devices >= fit.n_devices_on_node()
+        };
+        let away = nodes.filter(|node| !node.is_reachable());
+        away.filter(|node| fits.iter().any(|fit| may_run(node, fit)))
             .map(|node| Reason::AgentUnreachable {
                 node: node.name.clone(),
                 since: node.silent_since(),
@@ -264,22 +269,29 @@ impl<'a> Explainer<'a> {
     }
 
     fn unusable_devices(&self, row: &JobRow) -> Vec<Reason> {
-        if row.spec.gpus.is_none() {
-            return Vec::new();
-        }
-        let fit = fit_of(row);
+        let fits = fits_of(row);
         let nodes = self.snapshot.world.nodes_by_name().map(|(_, node)| node);
-        let asked =
-            |node: &NodeRow, ix: &usize| row.spec.gpus.rank_of(&node.node.devices[*ix]).is_some();
-        let reasons = nodes.filter(|node| fit.may_be_on(&node.node)).flat_map(|node| {
-            let devices = (0..node.node.devices.len()).filter(move |ix| asked(node, ix));
-            devices.filter_map(|ix| unusable_reason(node, ix))
-        });
-        reasons.take(Self::DEVICES_MAX).collect()
+        let mut reasons = Vec::new();
+        for node in nodes {
+            let devices = node.node.devices.iter().enumerate();
+            let requested = devices.filter(|(_, device)| may_use(&fits, &node.node, device));
+            reasons.extend(requested.filter_map(|(ix, _)| unusable_reason(node, ix)));
+        }
+        reasons.truncate(Self::DEVICES_MAX);
+        reasons
     }
 }
 
+/// Whether a part of a job asks for a device of this kind, on this node.
+fn may_use(fits: &[Fit], node: &Node, device: &Device) -> bool {
+    fits.iter()
+        .any(|fit| !fit.gpus.is_none() && fit.may_be_on(node) && fit.gpus.rank_of(device).is_some())
+}
+
 fn is_quota(reason: &Reason) -> bool {
+    if let Reason::OfPart { reason, .. } = reason {
+        return is_quota(reason);
+    }
     matches!(
         reason,
         Reason::QuotaProject { .. }

@@ -95,11 +95,11 @@ fn of_parts(refusal: &Refusal) -> Option<Problem> {
             problem.tries.retain(|text| !of_job.iter().any(|flag| text.starts_with(flag)));
             Problem { detail: format!("part {part}: {}", problem.detail), ..problem }
         }
-        Refusal::PartsTogether { asked, n_devices } => {
+        Refusal::PartsTogether { n_requested, n_devices } => {
             let what = "the cluster could never run all parts of this job at once";
             Problem::new(refusal.code(), what.to_owned())
                 .because(format!(
-                    "they need {asked} GPUs together, and {n_devices} GPUs match their requests"
+                    "they need {n_requested} GPUs together, and {n_devices} GPUs match their requests"
                 ))
                 .try_this("gpool gpus")
         }

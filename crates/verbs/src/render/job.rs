@@ -245,7 +245,9 @@ fn task(task: &TaskStatus, job: &Job, view: &View<'_>) -> String {
     let code = task.exit_code.filter(|code| *code != 0).map(|code| format!(" {code}"));
     let ran = ran.map(|ran| format!(" after {ran}")).filter(|_| task.ended_at.is_some());
     let (code, ran) = (code.unwrap_or_default(), ran.unwrap_or_default());
-    format!("{} on {}{devices} · {}{code}{ran}", task.rank, task.node, task.state)
+    let part = task.part.as_ref().map(|part| format!(" ({part})")).unwrap_or_default();
+    let (rank, node, state) = (task.rank, &task.node, &task.state);
+    format!("{rank}{part} on {node}{devices} · {state}{code}{ran}")
 }
 
 fn place(placed: &PlacedOn) -> String {

@@ -155,7 +155,7 @@ fn refusals() -> Vec<Refusal> {
         Refusal::Internal { why: text("a thread ended") },
         Refusal::ShuttingDown,
         Refusal::NoEngine,
-        Refusal::PartsTogether { asked: 8, n_devices: 6 },
+        Refusal::PartsTogether { n_requested: 8, n_devices: 6 },
         Refusal::NoSuchSecret { name: text("HF_TOKEN") },
     ];
     for refusal in &all {

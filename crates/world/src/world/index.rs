@@ -1,14 +1,12 @@
 //! The entries of a job in the indexes: the counts that it adds to, its place in the pending queue,
 //! the jobs that wait for its end, and the resources that it books.
 
-use std::sync::Arc;
-
 use gpool_model::attained::Level;
 use gpool_model::job::{DependencyKind, JobState};
 use gpool_model::plan::Fit;
 use gpool_model::{
-    Allocation, AllocationState, Bytes, Dependency, GpuTime, JobId, JobPart, JobRequest, Likeness,
-    Millis, NodeFilter, OrderKey, PartFit, Phase, Placement, Policy, Shape, Timestamp,
+    Allocation, AllocationState, Bytes, Dependency, GpuTime, JobId, JobRequest, Likeness, Millis,
+    NodeFilter, OrderKey, PartFit, Phase, Placement, Policy, Shape, Timestamp,
 };
 
 use crate::ends::FreedOn;
@@ -199,6 +197,7 @@ impl World {
         let policy = self.policy_of(row);
         let asks = policy.order.contains(&OrderKey::Predicted);
         let prediction = asks.then(|| self.prediction(spec)).flatten();
+        let parts = spec.part_fits(|part| fit_of_request(row, part));
         Shape {
             project: spec.project.clone(),
             uid: self.told_apart(spec.owner.uid, &spec.project),
@@ -210,8 +209,8 @@ impl World {
             takes: Shape::takes(left_of(row), spec.grace),
             predicted: prediction.map(|prediction| Shape::rounded_length(prediction.p50)),
             level: level_of(policy, row.job.net_gpu_time(Timestamp::ZERO)),
-            fit: fit_of(row),
-            parts: parts_of(&spec.request, |part| fit_of_request(row, part)),
+            fit: first_of(&parts, || fit_of_request(row, &spec.request)),
+            parts,
         }
     }
 
@@ -230,6 +229,7 @@ impl World {
     /// Returns the shape of a new job of a user, as far as the shape decides about its placement.
     #[must_use]
     pub fn shape_of_new(&self, new: &JobRequest, uid: u32) -> Shape {
+        let parts = new.part_fits(|part| fit_of_new(part, uid));
         Shape {
             project: new.project.clone(),
             uid: self.told_apart(uid, &new.project),
@@ -241,11 +241,8 @@ impl World {
             takes: Shape::takes(new.time_limit, new.grace),
             predicted: None,
             level: level_of(self.policy.of_pool(new.pool.as_ref()), GpuTime::ZERO),
-            fit: match new.has_parts() {
-                true => fit_of_new(&new.of_part(0), uid),
-                false => fit_of_new(new, uid),
-            },
-            parts: parts_of(new, |part| fit_of_new(part, uid)),
+            fit: first_of(&parts, || fit_of_new(new, uid)),
+            parts,
         }
     }
 }
@@ -262,17 +259,18 @@ fn left_of(row: &JobRow) -> Option<Millis> {
     Some(limit.saturating_sub(ran.unwrap_or_default()))
 }
 
-/// Returns what a job, or its first part, asks of nodes. A paused job asks for the devices that it
-/// had and for its cores.
+/// Returns what each part of a job asks of nodes, or the whole job if it has no parts. A paused job
+/// asks for the devices that it had and for its cores.
 #[must_use]
-pub fn fit_of(row: &JobRow) -> Fit {
-    match row.spec.has_parts() {
-        true => fit_of_request(row, &row.spec.of_part(0)),
-        false => fit_of_request(row, &row.spec.request),
+pub fn fits_of(row: &JobRow) -> Vec<Fit> {
+    let parts = row.spec.part_fits(|part| fit_of_request(row, part));
+    match parts.is_empty() {
+        true => vec![fit_of_request(row, &row.spec.request)],
+        false => parts.into_iter().map(|part| part.fit).collect(),
     }
 }
 
-/// The same for one part of its request.
+/// The same by the request of one part.
 fn fit_of_request(row: &JobRow, request: &JobRequest) -> Fit {
     let place = |it: &Allocation| Placement { node: it.node.clone(), slots: it.slots.clone() };
     let is_parked = row.job.phase.is_parked();
@@ -287,18 +285,13 @@ fn fit_of_request(row: &JobRow, request: &JobRequest) -> Fit {
     }
 }
 
-fn fit_of_new(new: &JobRequest, uid: u32) -> Fit {
-    Fit { sharer: new.sharer(uid).map(Box::new), ..Fit::of(new) }
+/// The requirements of the first part, or of a whole job.
+fn first_of(parts: &[PartFit], whole: impl FnOnce() -> Fit) -> Fit {
+    parts.first().map_or_else(whole, |part| part.fit.clone())
 }
 
-/// The requirements of each part of a request.
-fn parts_of(request: &JobRequest, fit: impl Fn(&JobRequest) -> Fit) -> Vec<PartFit> {
-    let parts = request.parts.iter().enumerate();
-    let part = |(at, part): (usize, &JobPart)| PartFit {
-        name: Arc::clone(&part.name),
-        fit: fit(&request.of_part(at)),
-    };
-    parts.map(part).collect()
+fn fit_of_new(new: &JobRequest, uid: u32) -> Fit {
+    Fit { sharer: new.sharer(uid).map(Box::new), ..Fit::of(new) }
 }
 
 /// Whether a job holds anything but host memory.

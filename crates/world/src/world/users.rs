@@ -6,8 +6,8 @@ use std::sync::Arc;
 use gpool_model::job::JobState;
 use gpool_model::policy::{Caps, UserHoldings};
 use gpool_model::{
-    Allocation, Exit, JobId, JobPart, JobSpec, MilliGpu, Millis, Node, Project, ProjectName,
-    ResourceKind, Timestamp,
+    Allocation, Exit, JobId, JobSpec, MilliGpu, Millis, Node, Project, ProjectName, ResourceKind,
+    Timestamp,
 };
 
 use crate::ends::{self, ExpectedEnd};
@@ -281,11 +281,9 @@ fn plain(row: &JobRow) -> u64 {
 /// given.
 fn held(row: &JobRow) -> Option<MilliGpu> {
     let n_tasks = row.job.phase.allocations().len();
-    let of_instances = |part: &JobPart| part.gpus.is_of_instances();
+    let of_instances = row.spec.shapes().any(|(gpus, _)| gpus.is_of_instances());
     let together = || match &row.spec.request {
-        it if it.gpus.is_of_instances() || it.parts.iter().any(of_instances) => {
-            row.job.allocated_gpus()
-        }
+        _ if of_instances => row.job.allocated_gpus(),
         it if it.has_parts() => it.gpus_together(),
         _ => row.spec.gpus.size().checked_mul(n_tasks as u64).unwrap_or(MilliGpu::MAX),
     };

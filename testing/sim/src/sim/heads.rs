@@ -23,7 +23,6 @@ pub(super) fn added(mut job: NewJob, what: &Happening, has_heads: bool) -> NewJo
     let worker = JobPart {
         name: Arc::from("worker"),
         gpus: job.gpus.clone(),
-        gpus_written: Arc::clone(&job.gpus_written),
         cpus: job.cpus,
         memory: job.memory,
         gang: Gang::new(2, 1).unwrap_or_default(),

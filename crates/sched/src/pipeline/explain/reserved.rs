@@ -2,9 +2,9 @@
 
 use gpool_model::reservation::Window;
 use gpool_model::{Device, Node, Reason, Reservation, Shape};
-use gpool_world::{JobRow, Snapshot, fit_of};
+use gpool_world::{JobRow, Snapshot, fits_of};
 
-use super::Explainer;
+use super::{Explainer, may_use};
 use crate::capacity::reserved_for_others;
 
 /// Why a waiting job may not have a device, used or not.
@@ -44,11 +44,11 @@ impl<'a> Explainer<'a> {
             return Vec::new();
         }
         let nodes = self.snapshot.world.nodes_by_name().map(|(_, node)| &node.node);
-        let fit = fit_of(row);
+        let fits = fits_of(row);
         let mut kept: Vec<(&Node, &Reservation, Window, u32)> = Vec::new();
-        for node in nodes.filter(|node| fit.may_be_on(node)) {
+        for node in nodes {
             for device in &node.devices {
-                if row.spec.gpus.is_none() || row.spec.gpus.rank_of(device).is_none() {
+                if !may_use(&fits, node, device) {
                     continue;
                 }
                 let Some(KeptBy::Reservation(by, window)) = self.kept_by(row, node, device) else {
