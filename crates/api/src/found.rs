@@ -7,10 +7,10 @@ use gpool_model::record::EndedJob;
 use gpool_model::{
     Allocation, Job, JobId, JobSpec, Millis, Node, Phase, Reason, Refusal, Slot, Timestamp,
 };
-use gpool_wire::Time;
 use gpool_wire::array::Elements;
 use gpool_wire::show::JobFacts;
 use gpool_wire::time::seconds;
+use gpool_wire::{GroupStatus, Time};
 use gpool_world::JobRow;
 
 use super::asker::Asker;
@@ -32,6 +32,8 @@ pub(crate) struct FoundJob {
     pub expected_run: Option<Millis>,
     /// Of a living array: its elements together.
     pub elements: Option<Elements>,
+    /// The group that it stands for in a list.
+    pub group: Option<GroupStatus>,
     /// The nodes on which it shares devices.
     pub nodes: Vec<Node>,
     /// How long it has at most to save and to end when it is taken back.
@@ -51,6 +53,7 @@ impl FoundJob {
             planned_at: None,
             expected_run: None,
             elements: None,
+            group: None,
             nodes: Vec::new(),
             save_time_max: None,
         }
@@ -88,6 +91,10 @@ impl FoundJob {
             eta.planned_at = self.planned_at.map(Time);
         }
         job.forecast.expected_run_s = self.expected_run.map(seconds);
+        job.group = self.group;
+        if let Some(group) = job.group.as_mut().filter(|_| private) {
+            group.name = gpool_wire::job::PRIVATE.to_owned();
+        }
         job
     }
 }

@@ -37,6 +37,7 @@ mod found;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod gpu_use;
+mod groups;
 mod guard;
 mod health;
 mod history;

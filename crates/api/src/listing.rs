@@ -16,6 +16,7 @@ use utoipa::IntoParams;
 use super::asker::Asker;
 use super::extract::ApiError;
 use super::found::{self, FoundJob};
+use super::groups::{self, Folding};
 use super::page::{self, Making, Piece, Room};
 use crate::api::Api;
 use gpool_journal::codec;
@@ -43,6 +44,10 @@ pub(crate) struct ListParams {
     pub project: Option<String>,
     /// Only jobs with exactly this name. Only admins see the names of other users' jobs.
     pub name: Option<String>,
+    /// Only jobs of the group with this name. Only admins see the groups of other users.
+    pub group: Option<String>,
+    /// If true, lists only the first of the jobs of a group that have not ended, with `group`.
+    pub fold_groups: Option<bool>,
     /// Only jobs that ended at or after this time.
     pub ended_since: Option<Time>,
     /// Only jobs that ended before this time.
@@ -72,6 +77,8 @@ struct Filter {
     /// One of these projects; empty means any.
     projects: BTreeSet<String>,
     name: Option<String>,
+    group: Option<String>,
+    folds_groups: bool,
     since: Option<Time>,
     until: Option<Time>,
     elements: bool,
@@ -98,6 +105,8 @@ impl Filter {
             user: params.user.clone(),
             projects,
             name: params.name.clone(),
+            group: params.group.clone(),
+            folds_groups: params.fold_groups.unwrap_or(false),
             since: params.ended_since,
             until: params.ended_until,
             elements: params.elements.unwrap_or(false),
@@ -108,7 +117,7 @@ impl Filter {
     /// Returns the filter for the archive; `None` if no archived job can match.
     fn of_archive(&self, asker: &Asker) -> Option<ArchiveFilter> {
         let mut user = self.user.clone();
-        if self.name.is_some() && self.sees_only.is_some() {
+        if (self.name.is_some() || self.group.is_some()) && self.sees_only.is_some() {
             let own = asker.caller.owner.user.to_string();
             if user.as_ref().is_some_and(|user| *user != own) {
                 return None;
@@ -120,6 +129,7 @@ impl Filter {
             user,
             projects: self.projects.iter().cloned().collect(),
             name: self.name.clone(),
+            group: self.group.clone(),
             states: wanted.map(|state| state.as_str().to_owned()).collect(),
             since: self.since.map(|since| since.0),
             until: self.until.map(|until| until.0),
@@ -134,7 +144,9 @@ impl Filter {
             wanted.as_ref().is_none_or(|wanted| wanted == found)
         };
         let spec = &row.spec;
-        let seen = self.name.is_none() || self.sees_only.is_none_or(|uid| spec.owner.uid == uid);
+        let is_open = self.name.is_none() && self.group.is_none();
+        let seen = is_open || self.sees_only.is_none_or(|uid| spec.owner.uid == uid);
+        let group = spec.part_of.as_ref().map_or("", |place| &place.name);
         let is_in = || match elements::counts(world, row) {
             None => self.states.contains(&row.job.phase.state()),
             Some(counts) => {
@@ -149,11 +161,19 @@ impl Filter {
             && (self.projects.is_empty() || self.projects.contains(spec.project.as_str()))
             && seen
             && is(&self.name, &spec.name)
+            && is(&self.group, group)
+    }
+
+    /// Whether the job has a row of its own: not if another job of its group has that row.
+    fn has_row(&self, world: &World, row: &JobRow, folding: &Folding) -> bool {
+        let lists = |row: &JobRow| self.lets_through(world, row);
+        lists(row) && (!self.folds_groups || folding.shows(world, row, lists))
     }
 
     fn is_by_state_only(&self) -> bool {
         let is_any_time = self.since.is_none() && self.until.is_none();
-        self.user.is_none() && self.projects.is_empty() && self.name.is_none() && is_any_time
+        let is_any_job = self.user.is_none() && self.name.is_none() && self.group.is_none();
+        is_any_job && self.projects.is_empty() && is_any_time
     }
 }
 
@@ -184,11 +204,11 @@ pub(crate) async fn page(
     let cursor = params.cursor.as_deref().map_or(Ok(Cursor::Living(None)), cursor_of)?;
     let filter = Arc::new(Filter::of(api, asker, &params, "active").await?);
     let (api, asker) = (api.clone(), Arc::clone(asker));
-    let listed = Listed::default();
+    let (listed, folding) = (Listed::default(), Folding::default());
     let mut is_first = true;
     let make = move |place: Cursor, room: Room| -> Making<Cursor> {
         let (api, asker, filter) = (api.clone(), Arc::clone(&asker), Arc::clone(&filter));
-        let listed = listed.clone();
+        let (listed, folding) = (listed.clone(), folding.clone());
         let is_first = std::mem::replace(&mut is_first, false);
         Box::pin(async move {
             let uid = asker.caller.owner.uid;
@@ -197,9 +217,10 @@ pub(crate) async fn page(
             match place {
                 Cursor::Living(after) => {
                     let look = move |view: &View<'_>| {
-                        let pass = Pass { handle: &handle, filter: &filter, asker: &asker, listed };
+                        let (filter, asker) = (&filter, &asker);
+                        let pass = Pass { handle: &handle, filter, asker, listed, folding };
                         let mut piece = living(view, &pass, after, room);
-                        piece.total = if is_first { total(view, &filter) } else { None };
+                        piece.total = if is_first { total(view, filter) } else { None };
                         piece
                     };
                     api.handle.look(uid, age, look).await
@@ -212,7 +233,8 @@ pub(crate) async fn page(
                         false => None,
                     };
                     let read = move || {
-                        let pass = Pass { handle: &handle, filter: &filter, asker: &asker, listed };
+                        let (filter, asker) = (&filter, &asker);
+                        let pass = Pass { handle: &handle, filter, asker, listed, folding };
                         ended(&pass, before, room)
                     };
                     let mut piece = api.handle.run_slow(uid, read).await?;
@@ -246,16 +268,17 @@ struct Pass<'a> {
     filter: &'a Filter,
     asker: &'a Asker,
     listed: Listed,
+    folding: Folding,
 }
 
 fn living(view: &View<'_>, pass: &Pass<'_>, after: Option<JobId>, room: Room) -> Piece<Cursor> {
-    let Pass { handle, filter, asker, listed } = pass;
+    let Pass { handle, filter, asker, listed, folding } = pass;
     let mut piece = Piece::new(room);
     let from = after.map_or(Bound::Unbounded, Bound::Excluded);
     let rows = view.world.jobs().range((from, Bound::Unbounded)).map(|(_, row)| row);
     let mut last = after;
     let explainer = view.explainer();
-    for row in rows.filter(|row| filter.lets_through(view.world, row)) {
+    for row in rows.filter(|row| filter.has_row(view.world, row, folding)) {
         let shown = || {
             let reasons = explainer.decisive(row, Reason::LISTED_MAX);
             let elements = elements::together(view.world, row, view.now);
@@ -268,6 +291,7 @@ fn living(view: &View<'_>, pass: &Pass<'_>, after: Option<JobId>, room: Room) ->
                 elements,
                 nodes,
                 expected_run: found::expected_run(view, row).filter(|_| is_in_plan),
+                group: groups::status(view.world, row).filter(|_| filter.folds_groups),
                 ..FoundJob::waiting(row, reasons)
             };
             found.for_caller(asker, view.now)
@@ -291,10 +315,11 @@ fn total(view: &View<'_>, filter: &Filter) -> Option<u64> {
     }
     let n_by_state = view.world.n_by_state();
     let one_by_one = || {
-        let rows = view.world.job_rows();
-        rows.filter(|row| filter.lets_through(view.world, row)).count() as u64
+        let (rows, folding) = (view.world.job_rows(), Folding::default());
+        rows.filter(|row| filter.has_row(view.world, row, &folding)).count() as u64
     };
-    let n_living = if view.world.n_arrays() > 0 {
+    let n_living = if view.world.n_arrays() > 0 || (filter.folds_groups && view.world.has_groups())
+    {
         one_by_one()
     } else {
         filter.states.iter().filter_map(|state| n_by_state.get(state)).sum::<u64>()
@@ -314,7 +339,7 @@ pub(crate) fn n_ended(view: &View<'_>) -> u64 {
 }
 
 fn ended(pass: &Pass<'_>, before: Option<JobNumber>, room: Room) -> Result<Piece<Cursor>, Refusal> {
-    let Pass { handle, filter, asker, listed } = pass;
+    let Pass { handle, filter, asker, listed, .. } = pass;
     let mut piece = Piece::new(room);
     let Some(archive) = filter.of_archive(asker) else { return Ok(piece) };
     let limit = u32::try_from(piece.n_left().min(READ_AT_ONCE) + 1).unwrap_or(u32::MAX);

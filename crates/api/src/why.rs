@@ -112,7 +112,7 @@ pub(crate) async fn get(
 fn empty_of(found: &FoundJob, asker: &super::asker::Asker, now: Timestamp) -> gpool_wire::Job {
     let (spec, job, reasons) = (found.spec.clone(), found.job.clone(), found.reasons.clone());
     let (elements, nodes) = (found.elements.clone(), found.nodes.clone());
-    FoundJob { spec, job, reasons, elements, nodes, save_time_max: None, ..*found }
+    FoundJob { spec, job, reasons, elements, nodes, group: None, save_time_max: None, ..*found }
         .for_caller(asker, now)
 }
 

@@ -1,5 +1,5 @@
 //! Parses references to jobs: `1842`, `1842.3`, `1842#2`, a name, `@`, `@~2`, `last`, `10-20:2`,
-//! lists and `all`. [`crate::resolve`] finds the jobs.
+//! `group:NAME`, lists and `all`. [`crate::resolve`] finds the jobs.
 
 use std::fmt;
 use std::str::FromStr;
@@ -40,6 +40,8 @@ pub enum Reference {
     },
     /// A job by its name, if only one job has it.
     Name(String),
+    /// All jobs of the group with this name.
+    Group(String),
     /// All jobs of the caller that have not ended.
     All,
 }
@@ -67,7 +69,7 @@ impl Reference {
     /// Whether it may refer to several jobs.
     #[must_use]
     pub fn is_several(&self) -> bool {
-        matches!(self, Self::Range { .. } | Self::Elements { .. } | Self::All)
+        matches!(self, Self::Range { .. } | Self::Elements { .. } | Self::Group(_) | Self::All)
     }
 
     fn range(word: &str) -> Option<Result<Self, &'static str>> {
@@ -130,6 +132,13 @@ impl FromStr for Reference {
             let Ok(back) = back.parse() else { return bad("@~ needs a number") };
             return Ok(Self::Newest { back });
         }
+        if let Some(name) = word.strip_prefix("group:") {
+            let is_name = gpool_model::id::is_plain_name(name);
+            return match is_name {
+                true => Ok(Self::Group(name.to_owned())),
+                false => bad("the name of a group has letters, digits, '.', '_' and '-'"),
+            };
+        }
         if word.starts_with('@') {
             return bad("@ is the newest job, @~2 the third newest");
         }
@@ -179,6 +188,7 @@ impl fmt::Display for Reference {
             Self::Newest { back: 0 } => f.write_str("@"),
             Self::Newest { back } => write!(f, "@~{back}"),
             Self::Name(name) => f.write_str(name),
+            Self::Group(name) => write!(f, "group:{name}"),
             Self::All => f.write_str("all"),
         }
     }

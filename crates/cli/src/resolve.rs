@@ -207,6 +207,7 @@ impl Finder<'_> {
             }
             Reference::Newest { back } => self.newest(*back),
             Reference::Name(name) => self.named(name),
+            Reference::Group(name) => self.group(name),
             Reference::All => self.all(),
         }
     }
@@ -278,6 +279,20 @@ impl Finder<'_> {
                 (n, _) => format!("you have {n} jobs, too few for {back} before the newest"),
             })),
         }
+    }
+
+    /// Finds the jobs of a group; those that have ended are skipped as in a range.
+    fn group(&mut self, name: &str) -> Result<Vec<Owned>> {
+        let state = (self.scope == JobScope::Ever).then_some("all");
+        let query = JobsQuery { group: Some(name.to_owned()), ..self.query(state, self.user) };
+        let mut jobs: Vec<Listed> = listed(self.client, &query)?;
+        jobs.sort_by_key(|job| job.id.parse::<JobId>().ok());
+        if jobs.is_empty() {
+            let living = if self.scope == JobScope::Ever { "" } else { " that has not ended" };
+            return Err(no_such_job(format!("group {name:?} has no job{living}"))
+                .tip(format!("gpool queue --state all --group {name}")));
+        }
+        Ok(self.in_state(&jobs))
     }
 
     fn named(&mut self, name: &str) -> Result<Vec<Owned>> {
@@ -355,11 +370,18 @@ impl Finder<'_> {
         user: Option<&str>,
         name: Option<&str>,
     ) -> Result<Vec<Listed>> {
-        let own = |text: Option<&str>| text.map(str::to_owned);
-        let user = own(user.filter(|user| *user != "all"));
-        let query = JobsQuery { state: own(state), user, name: own(name), ..JobsQuery::default() };
-        each_job(self.client, &query).map(|job| job.map(Listed::from)).collect()
+        let name = name.map(str::to_owned);
+        listed(self.client, &JobsQuery { name, ..self.query(state, user) })
     }
+
+    fn query(&self, state: Option<&str>, user: Option<&str>) -> JobsQuery {
+        let user = user.filter(|user| *user != "all").map(str::to_owned);
+        JobsQuery { state: state.map(str::to_owned), user, ..JobsQuery::default() }
+    }
+}
+
+fn listed(client: &Client, query: &JobsQuery) -> Result<Vec<Listed>> {
+    each_job(client, query).map(|job| job.map(Listed::from)).collect()
 }
 
 fn owned(job: &Listed) -> Owned {

@@ -27,6 +27,10 @@ pub struct JobsQuery {
     pub project: Option<String>,
     /// Jobs with this name.
     pub name: Option<String>,
+    /// Jobs of groups with this name.
+    pub group: Option<String>,
+    /// Whether to list only the first job of each group.
+    pub fold_groups: bool,
     /// Jobs that ended at this time or later.
     pub ended_since: Option<Time>,
     /// Jobs that ended before this time.
@@ -100,7 +104,8 @@ impl Client {
         let call = narrowed(Call::get("/jobs"), query)
             .query_if("limit", query.limit)
             .query_if("cursor", query.cursor.as_ref())
-            .query_if("elements", query.elements.then_some(true));
+            .query_if("elements", query.elements.then_some(true))
+            .query_if("fold_groups", query.fold_groups.then_some(true));
         self.ask(&call)
     }
 
@@ -309,6 +314,7 @@ fn narrowed(call: Call, query: &JobsQuery) -> Call {
         .query_if("user", query.user.as_ref())
         .query_if("project", query.project.as_ref())
         .query_if("name", query.name.as_ref())
+        .query_if("group", query.group.as_ref())
         .query_if("ended_since", query.ended_since)
         .query_if("ended_until", query.ended_until)
 }

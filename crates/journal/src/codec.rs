@@ -95,6 +95,11 @@ pub fn encode(commit: Commit) -> store::Commit {
     });
     let (elements, jobs): (Vec<_>, Vec<_>) =
         commit.ended.iter().partition(|ended| ended.job.id.element.is_some());
+    let group = |ended: &&EndedJob| {
+        let name = ended.spec.part_of.as_ref()?.name.clone();
+        Some(store::GroupEntry { name, job: ended.job.id.number })
+    };
+    let groups = jobs.iter().filter_map(group).collect();
     let archive = jobs.into_iter().map(|ended| store::ArchiveEntry {
         job: ended.job.id.number,
         ended_at: ended_at(&ended.job),
@@ -122,6 +127,7 @@ pub fn encode(commit: Commit) -> store::Commit {
         journal: journal.collect(),
         archive: archive.collect(),
         elements: elements.collect(),
+        groups,
     }
 }
 

@@ -122,9 +122,10 @@ pub use used::{InUse, Used};
 pub use verb::{JobVerb, LimitChange, SignalTo};
 
 pub use gpool_units::{
-    escape, file_pattern, hostlist, id, indexes, label, parse, placeholder, positions, rare,
+    escape, file_pattern, group, hostlist, id, indexes, label, parse, placeholder, positions, rare,
     topology, unit,
 };
+pub use group::GroupPlace;
 pub use id::{
     Attempt, DeviceUuid, Generation, Incarnation, JobId, JobNumber, NodeName, PoolName,
     ProjectName, RequestId, ReservationName, Revision, Round, Seq, TaskId, Term, Version,

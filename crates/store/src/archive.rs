@@ -9,6 +9,7 @@ use crate::error::ReadError;
 use crate::hash::{Checksum, archive_checksum};
 use crate::head::{signed, unsigned};
 use crate::row::ArchiveEntry;
+use crate::schema::has_table;
 
 /// A filter of ended jobs. `None` and empty lists match all jobs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -18,6 +19,8 @@ pub struct ArchiveFilter {
     pub projects: Vec<String>,
     /// Jobs with exactly this name.
     pub name: Option<String>,
+    /// Jobs of the groups with this name.
+    pub group: Option<String>,
     /// Jobs that ended in one of these states.
     pub states: Vec<String>,
     /// Jobs that ended at this time or later.
@@ -39,7 +42,8 @@ impl ArchiveFilter {
             conditions.push(condition.to_owned());
             values.push(value);
         };
-        let texts = [("user = ?", &self.user), ("name = ?", &self.name)];
+        let of_group = "job IN (SELECT job FROM archive_group WHERE name = ?)";
+        let texts = [("user = ?", &self.user), ("name = ?", &self.name), (of_group, &self.group)];
         for (condition, text) in texts {
             if let Some(text) = text {
                 also(condition, Value::Text(text.clone()));
@@ -75,6 +79,10 @@ pub fn list(
     connection: &Connection,
     filter: &ArchiveFilter,
 ) -> Result<Vec<ArchiveEntry>, ReadError> {
+    // A store without groups may lack the table.
+    if filter.group.is_some() && !has_table(connection, "archive_group")? {
+        return Ok(Vec::new());
+    }
     let (conditions, mut values) = filter.conditions();
     let condition = match conditions.len() {
         0 => String::new(),

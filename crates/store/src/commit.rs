@@ -9,8 +9,8 @@ use crate::hash::{self, Checksum};
 use crate::head::{Head, signed};
 use crate::mark::Mark;
 use crate::open::Store;
-use crate::row::{ArchiveEntry, Commit, JournalEntry, RecordChange};
-use crate::{elements, spare};
+use crate::row::{ArchiveEntry, Commit, GroupEntry, JournalEntry, RecordChange};
+use crate::{elements, schema, spare};
 
 impl Store {
     /// Returns how many of `commits`, from the first, may follow the stored ones, and the error of
@@ -141,6 +141,9 @@ impl Store {
                     duplicate(&error, entry.job).unwrap_or_else(|| sqlite(error))
                 })?;
             }
+            for entry in &commit.groups {
+                group(&transaction, entry).map_err(sqlite)?;
+            }
             head.fence = commit.fence;
             head.revision = commit.revision;
         }
@@ -251,6 +254,14 @@ fn archive(connection: &Connection, head: &mut Head, entry: &ArchiveEntry) -> ru
             entry.body,
         ])?;
     head.archive.add(&checksum);
+    Ok(())
+}
+
+fn group(connection: &Connection, entry: &GroupEntry) -> rusqlite::Result<()> {
+    connection.execute_batch(schema::GROUPS)?;
+    connection
+        .prepare_cached("INSERT INTO archive_group (name, job) VALUES (?1, ?2)")?
+        .execute(params![entry.name, signed(entry.job.0)])?;
     Ok(())
 }
 

@@ -51,7 +51,7 @@ pub use presence::StoreFiles;
 pub use reader::Reader;
 pub use reserve::Room;
 pub use restore::{Existing, Restored, restore};
-pub use row::{ArchiveEntry, Commit, ElementEntry, JournalEntry, Record, RecordChange};
+pub use row::{ArchiveEntry, Commit, ElementEntry, GroupEntry, JournalEntry, Record, RecordChange};
 pub use schema::SCHEMA;
 pub use verify::{Finding, FindingKind, VerifyReport, verify};
 

@@ -17,6 +17,8 @@ pub struct Commit {
     pub archive: Vec<ArchiveEntry>,
     /// Ended attempts of array elements; each is written once and never changes.
     pub elements: Vec<ElementEntry>,
+    /// The groups of these ended jobs, by which lists are filtered.
+    pub groups: Vec<GroupEntry>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,6 +62,14 @@ pub struct ArchiveEntry {
     pub state: String,
     /// The whole job.
     pub body: Vec<u8>,
+}
+
+/// An ended job of a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupEntry {
+    /// Name of the group.
+    pub name: String,
+    pub job: JobNumber,
 }
 
 /// An ended attempt of an array element.

@@ -86,10 +86,21 @@ CREATE TABLE element (
 ) STRICT, WITHOUT ROWID;
 ";
 
+/// The index of ended jobs by group. A store that was made before there were groups gets it with
+/// its first one. The record of a job has its group too, so it counts for no digest.
+pub const GROUPS: &str = "
+CREATE TABLE IF NOT EXISTS archive_group (
+    name TEXT NOT NULL,
+    job INTEGER NOT NULL,
+    PRIMARY KEY (name, job)
+) STRICT, WITHOUT ROWID;
+";
+
 /// Makes the tables of a new store in an empty database.
 pub fn make_tables(connection: &mut Connection, head: &Head) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
     transaction.execute_batch(TABLES)?;
+    transaction.execute_batch(GROUPS)?;
     head.write(&transaction)?;
     transaction.pragma_update(None, "user_version", SCHEMA)?;
     transaction.commit()

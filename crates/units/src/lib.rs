@@ -8,6 +8,7 @@
 
 pub mod escape;
 pub mod file_pattern;
+pub mod group;
 pub mod hostlist;
 pub mod id;
 pub mod indexes;

@@ -13,6 +13,8 @@ pub const SHOWN_MAX: usize = 100;
 #[derive(Debug, Clone)]
 pub struct Row {
     pub id: String,
+    /// The address of the job's page, or of the list of its group.
+    pub address: String,
     pub name: String,
     pub user: String,
     pub project: String,
@@ -140,14 +142,19 @@ pub fn style(state: JobState) -> &'static str {
 fn row(job: &Job, now: Time) -> Row {
     let start =
         job.forecast.eta.as_ref().and_then(|eta| eta.p50).filter(|_| job.run.started_at.is_none());
-    let gpus = match &job.array {
-        Some(array) => {
-            format!("{} each of {} elements", job.request.gpus_words(), array.n_elements)
-        }
-        None => job.request.gpus_words().into_owned(),
+    let (gpus, group) = (job.request.gpus_words(), job.folded_group());
+    let gpus = match (group, &job.array) {
+        (Some(group), _) => format!("{gpus} each of {} jobs", group.n_jobs),
+        (None, Some(array)) => format!("{gpus} each of {} elements", array.n_elements),
+        (None, None) => gpus.into_owned(),
+    };
+    let address = match group.filter(|_| !job.private) {
+        Some(group) => format!("/queue?group={}", group.name),
+        None => format!("/jobs/{}", job.id),
     };
     Row {
-        id: job.id.clone(),
+        id: job.reference(),
+        address,
         name: job.name.clone(),
         user: job.user.clone(),
         project: job.project.clone(),
@@ -159,7 +166,7 @@ fn row(job: &Job, now: Time) -> Row {
         start: start.map_or_else(String::new, |at| starts(job, at, now)),
         start_at: start.map(|at| at.to_string()).unwrap_or_default(),
         place: place(job),
-        can_act: !job.private && !job.state.is_end(),
+        can_act: !job.private && !job.state.is_end() && group.is_none(),
     }
 }
 
@@ -226,6 +233,9 @@ pub fn limit(job: &Job) -> Option<u64> {
 
 /// The devices of a job, or why it has none.
 fn place(job: &Job) -> String {
+    if let Some(group) = job.folded_group() {
+        return group.words();
+    }
     let reason =
         job.wait.reasons.iter().find(|it| it.blocking).or_else(|| job.wait.reasons.first());
     match (reason, &job.run.cause_text) {

@@ -28,6 +28,7 @@ pub struct Filters {
     pub user: String,
     pub project: String,
     pub name: String,
+    pub group: String,
     /// The order of the table, as `gpus` or `-gpus`; empty for that of the queue.
     pub sort: String,
 }

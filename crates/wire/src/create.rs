@@ -167,6 +167,11 @@ pub struct JobCreate {
     /// The job still gets only the GPUs that it requests.
     #[serde(default, skip_serializing_if = "is_false")]
     pub exclusive: bool,
+    /// Group of the user's jobs that this job belongs to: `"tuning"`, with its role in the group
+    /// `"tuning/trial"`, and its index in that role `"tuning/trial/12"`. Lists show a group as one
+    /// row. Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
     /// Working directory, an absolute path. Default: the caller's home directory on the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub directory: Option<String>,

@@ -15,6 +15,7 @@ use crate::eta::Eta;
 use crate::field::field;
 use crate::gang::GangStatus;
 use crate::gpu::xid::JobXid;
+use crate::group::GroupStatus;
 use crate::hint::Hint;
 use crate::live_usage::LiveUsage;
 use crate::log::LogFiles;
@@ -81,6 +82,9 @@ pub struct Job {
     /// The values of an array element.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub element: Option<ArrayElement>,
+    /// In lists with `fold_groups`: the group of jobs that this row stands for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<GroupStatus>,
     /// The tasks of a job with several tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gang: Option<GangStatus>,

@@ -84,6 +84,7 @@ impl Job {
             },
             array,
             element: ArrayElement::of(spec, job),
+            group: None,
             gang: GangStatus::of(spec, job),
             joins: spec.joins.as_ref().map(|joins| joins.job.to_string()),
             retry_of: spec.retry_of.as_ref().map(ToString::to_string),

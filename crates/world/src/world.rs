@@ -7,6 +7,7 @@ mod enough;
 pub(crate) mod evictable;
 pub(crate) mod excerpt;
 mod gangs;
+mod groups;
 mod guests;
 pub(crate) mod index;
 mod messages;
@@ -42,6 +43,7 @@ use crate::row::{JobRow, NodeIx, ShapeIx};
 use crate::world::arrays::Elements;
 use crate::world::asks::RequestCounts;
 use crate::world::gangs::Gangs;
+use crate::world::groups::Groups;
 use crate::world::messages::Subscriptions;
 use crate::world::projects::Holdings;
 use crate::world::reservations::Alarms;
@@ -107,6 +109,8 @@ pub struct World {
     pub(crate) n_with_share_rule: usize,
     /// Jobs that can grow, and the jobs that join them.
     pub(crate) gangs: Gangs,
+    /// Jobs that have not ended, by group.
+    pub(crate) groups: Groups,
     pub(crate) n_by_state: BTreeMap<JobState, u64>,
     /// What each user's jobs that have not ended ask for and hold.
     pub(crate) users: BTreeMap<u32, UserRow>,
@@ -161,6 +165,7 @@ impl World {
             jobs: BTreeMap::new(),
             queue: Queue::default(),
             gangs: Gangs::default(),
+            groups: Groups::default(),
             pending_by_like: BTreeMap::new(),
             holding: BTreeSet::new(),
             asks: RequestCounts::default(),

@@ -452,6 +452,14 @@ class GpuShare(_GpuShareRequired, total=False):
     used: Optional[int]
 
 
+class GroupStatus(TypedDict):
+    """The group that a row of a list stands for."""
+
+    n_by_state: dict[str, int]
+    n_jobs: int
+    name: str
+
+
 class _HintRequired(TypedDict):
     """Keys of each `Hint`."""
 
@@ -489,6 +497,7 @@ class Job(_JobRequired, total=False):
     array: Optional[ArrayStatus]
     element: Optional[ArrayElement]
     gang: Optional[GangStatus]
+    group: Optional[GroupStatus]
     hints: list[Hint]
     joins: Optional[str]
     notes: list[str]
@@ -530,6 +539,7 @@ class JobCreate(TypedDict, total=False):
     gpu_share: Optional[str]
     gpus: Optional[str]
     grace: Optional[Quantity]
+    group: Optional[str]
     hold: bool
     idle_after: Optional[Quantity]
     image: Optional[str]

@@ -69,7 +69,7 @@ pub fn job_keys() -> Vec<String> {
 
 /// Every column of the list of jobs.
 pub const COLUMNS: &[Column<Job>] = &[
-    Column { name: "id", head: "ID", cell: |job, _| Cell::new(&job.id).whole() },
+    Column { name: "id", head: "ID", cell: |job, _| Cell::new(&job.reference()).whole() },
     Column { name: "name", head: "NAME", cell: |job, _| Cell::new(&job.name) },
     Column { name: "params", head: "PARAMS", cell: |job, _| Cell::new(&params(job)) },
     Column {
@@ -88,7 +88,10 @@ pub const COLUMNS: &[Column<Job>] = &[
     Column {
         name: "starts",
         head: "STARTS",
-        cell: |job, view| Cell::new(&eta::starts(job, view)).whole(),
+        cell: |job, view| match job.folded_group() {
+            Some(_) => Cell::new(NOTHING),
+            None => Cell::new(&eta::starts(job, view)).whole(),
+        },
     },
     Column { name: "reason", head: "WHERE / REASON", cell: why },
     Column {
@@ -170,17 +173,25 @@ fn gpus(job: &Job) -> Cell {
     let gang = job.gang.as_ref().filter(|_| job.request.parts.is_empty());
     let tasks = gang.map(words::tasks).unwrap_or_default();
     let gpus = job.request.gpus_words();
-    match &job.array {
-        Some(array) => Cell::new(&format!("{gpus}{tasks} ×{}", array.n_elements)),
+    let n_alike = job.array.as_ref().map(|array| array.n_elements);
+    match job.folded_group().map(|group| group.n_jobs).or(n_alike) {
+        Some(n) => Cell::new(&format!("{gpus}{tasks} ×{n}")),
         None => Cell::new(&format!("{gpus}{tasks}")),
     }
 }
 
 fn state(job: &Job) -> Cell {
+    if job.folded_group().is_some_and(|group| group.n_by_state.contains_key("running")) {
+        return Cell::new("running").whole().styled(Style::of_job(JobState::Running));
+    }
     Cell::new(&words::state(job.state.as_str())).whole().styled(Style::of_job(job.state))
 }
 
 fn time(job: &Job, view: &View<'_>) -> String {
+    // Each job of a group has its own times.
+    if job.folded_group().is_some() {
+        return NOTHING.to_owned();
+    }
     let ran = ran(job, view).map_or(NOTHING.to_owned(), |span| span.to_string());
     match words::limit(job) {
         Some(limit) => format!("{ran} / {limit}"),
@@ -207,6 +218,9 @@ fn why(job: &Job, view: &View<'_>) -> Cell {
 
 /// Where a job runs, how it ended, or why it waits, as text.
 fn reason(job: &Job, view: &View<'_>) -> String {
+    if let Some(group) = job.folded_group() {
+        return group.words();
+    }
     if let Some(array) = job.array.as_ref().filter(|array| is_under_way(job, array)) {
         return super::arrays::progress(array);
     }

@@ -34,6 +34,9 @@ pub struct HistoryArgs {
     /// Name of the jobs to list
     #[arg(long, value_name = "NAME", help_heading = "Jobs")]
     name: Option<String>,
+    /// Group of the jobs to list
+    #[arg(long, value_name = "GROUP", help_heading = "Jobs")]
+    group: Option<String>,
     /// Earliest end of the jobs to list, e.g. 2h (ago), 15:30 or 2026-11-20
     #[arg(long, value_name = "WHEN", help_heading = "Jobs")]
     since: Option<String>,
@@ -55,6 +58,7 @@ pub fn run(args: &HistoryArgs, session: &Session) -> Result {
         user: named(&args.user),
         project: named(&args.project),
         name: args.name.clone(),
+        group: args.group.clone(),
         ended_since: since,
         ended_until: until,
         ..JobsQuery::default()

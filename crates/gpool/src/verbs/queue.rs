@@ -36,6 +36,9 @@ pub struct QueueArgs {
     /// Name of the jobs to list
     #[arg(long, value_name = "NAME", help_heading = "Jobs")]
     name: Option<String>,
+    /// Group of the jobs to list, one per row
+    #[arg(long, value_name = "GROUP", help_heading = "Jobs")]
+    group: Option<String>,
     /// Earliest submission of the jobs to list, e.g. 2h (ago), 15:30 or 2026-11-20
     #[arg(long, value_name = "WHEN", help_heading = "Jobs")]
     since: Option<String>,
@@ -67,11 +70,17 @@ fn ask(args: &QueueArgs, session: &Session) -> Result {
         user: named(&args.user),
         project: named(&args.project),
         name: args.name.clone(),
+        group: args.group.clone(),
         ..JobsQuery::default()
     };
     let client = session.client()?;
     let form = args.list.form(session.global.json);
     let for_people = matches!(form, Format::Table | Format::Wide);
+    // Filters, orders and columns of the caller are about single jobs, and so are scripts.
+    let list = &args.list;
+    let is_plain = list.filter.is_empty() && list.sort.is_none() && list.format.is_empty();
+    let fold_groups = for_people && is_plain && args.group.is_none() && !args.elements;
+    let query = JobsQuery { fold_groups, ..query };
     show(&JOBS, &args.list, session, || {
         let is_in = |job: &Job| {
             since.is_none_or(|since| job.submitted_at >= since)

@@ -44,6 +44,7 @@ mod forecast;
 mod gangs;
 mod grafana;
 mod greedy;
+mod groups;
 mod harness;
 mod here;
 mod hostile;

@@ -134,6 +134,7 @@ impl Pages {
             user: query.get("user").to_owned(),
             project: query.get("project").to_owned(),
             name: query.get("name").to_owned(),
+            group: query.get("group").to_owned(),
             sort: query.get("sort").to_owned(),
         };
         // An order of the user is that of all jobs, and not of one page.
@@ -143,13 +144,18 @@ impl Pages {
             ("user", &filters.user),
             ("project", &filters.project),
             ("name", &filters.name),
+            ("group", &filters.group),
         ];
         let own = asked.len();
         let address = match query_string(&asked) {
             own if own.is_empty() => "/queue".to_owned(),
             own => format!("/queue?{own}"),
         };
-        asked.extend([("limit", limit), ("cursor", query.get("cursor"))]);
+        // An order is that of single jobs.
+        let folds_groups = filters.group.is_empty() && filters.sort.is_empty();
+        let fold_groups = if folds_groups { "true" } else { "" };
+        let cursor = query.get("cursor");
+        asked.extend([("limit", limit), ("cursor", cursor), ("fold_groups", fold_groups)]);
         let path = format!("/api/v1/jobs?{}", query_string(&asked));
         let jobs: Arc<List<Job>> = self.ask(&visit.asks, &path).await?;
         asked.truncate(own);

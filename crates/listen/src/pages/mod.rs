@@ -90,7 +90,7 @@ impl<'h> RequestOrigin<'h> {
 /// The parameters of each page, by the first part of its path.
 const PARAMETERS: [(&str, &[&str]); 13] = [
     ("", &["range", "sort"]),
-    ("queue", &["state", "user", "project", "name", "sort", "cursor"]),
+    ("queue", &["state", "user", "project", "name", "group", "sort", "cursor"]),
     ("jobs", &["stream", "from", "sort"]),
     ("projects", &["sort"]),
     ("nodes", &["sort"]),

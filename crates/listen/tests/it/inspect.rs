@@ -66,8 +66,8 @@ fn records_that_agree_are_found_to_and_half_a_job_is_not() {
     assert_eq!(inspect::contradictions(&reader), [""; 0]);
     let gone = RecordChange { kind: "job".to_owned(), key: "1".to_owned(), value: None };
     let (journal, archive) = (vec![], vec![]);
-    let half =
-        Commit { fence, revision: next, records: vec![gone], journal, archive, elements: vec![] };
+    let (elements, groups, records) = (vec![], vec![], vec![gone]);
+    let half = Commit { fence, revision: next, records, journal, archive, elements, groups };
     store.commit(&[half]).expect("room");
     assert_eq!(inspect::contradictions(&reader), ["job 1 lacks one of its two records"]);
 }
@@ -117,8 +117,8 @@ fn elements_are_held_against_their_arrays() {
     let reader = store.reader().expect("a reader");
     assert_eq!(inspect::contradictions(&reader), [""; 0]);
     let mut put = |records: Vec<RecordChange>, elements: Vec<ElementEntry>| {
-        let (journal, archive) = (vec![], vec![]);
-        let commit = Commit { fence, revision: next, records, journal, archive, elements };
+        let (journal, archive, groups) = (vec![], vec![], vec![]);
+        let commit = Commit { fence, revision: next, records, journal, archive, elements, groups };
         next = next.next();
         store.commit(&[commit]).expect("room");
     };

@@ -12,6 +12,7 @@ use crate::files::FileRequest;
 use crate::filter::NodeFilter;
 use crate::gang::Gang;
 use crate::gpu::GpuRequest;
+use crate::group::GroupPlace;
 use crate::id::{PoolName, ProjectName};
 use crate::job::dependency::Dependency;
 use crate::job_part::JobPart;
@@ -104,6 +105,10 @@ pub struct JobRequest {
     /// The signal that asks its processes to end; `None` is TERM.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_signal: Option<NonZeroU8>,
+    /// Its place in a group of its user's jobs; `None` means it is in none. The scheduler does not
+    /// read it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part_of: Option<Arc<GroupPlace>>,
     /// Jobs that must have ended, or started, before this one may start, all of them.
     #[serde(skip_serializing_if = "Rare::is_usual")]
     pub after: Rare<Vec<Dependency>>,
@@ -217,6 +222,7 @@ impl Default for JobRequest {
             time_limit: None,
             grace: Self::GRACE,
             stop_signal: None,
+            part_of: None,
             after: Rare::default(),
             array: None,
             life: Life::default(),

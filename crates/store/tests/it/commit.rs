@@ -1,7 +1,7 @@
 //! After reopening, exactly the committed data is there, in order.
 
 use gpool_model::{JobNumber, Revision, Seq, Term, Timestamp};
-use gpool_store::{ArchiveFilter, CommitError, Committer, Reader};
+use gpool_store::{ArchiveFilter, Commit, CommitError, Committer, GroupEntry, Reader};
 
 use crate::support::{State, Truth, change, commit, ended, entry, results};
 
@@ -125,13 +125,16 @@ fn the_archive_answers_each_filter() {
     let state = State::new();
     let (mut store, _) = state.open();
     let all: Vec<_> = (1..=60).map(|job| ended(job, "{}")).collect();
-    store.commit(&[commit(1, vec![], vec![], all.clone())]).unwrap();
+    let group = |job| GroupEntry { name: format!("g{}", job % 5), job: JobNumber(job) };
+    let groups = (1..=40).map(group).collect();
+    let first = Commit { groups, ..commit(1, vec![], vec![], all.clone()) };
+    store.commit(&[first]).unwrap();
     let reader = Reader::open(&state.dir).unwrap();
     let any = ArchiveFilter { limit: 1000, ..ArchiveFilter::default() };
     let time = |job: u64| Some(Timestamp::new(1_700_000_000_000 + job));
     let text = |text: &str| Some(text.to_owned());
     type Keep = fn(&gpool_store::ArchiveEntry) -> bool;
-    let cases: [(ArchiveFilter, Keep); 9] = [
+    let cases: [(ArchiveFilter, Keep); 11] = [
         (any.clone(), |_| true),
         (ArchiveFilter { user: text("ann"), ..any.clone() }, |e| e.user == "ann"),
         (ArchiveFilter { projects: vec!["red".into()], ..any.clone() }, |e| e.project == "red"),
@@ -139,6 +142,10 @@ fn the_archive_answers_each_filter() {
             e.project != "green"
         }),
         (ArchiveFilter { name: text("train-3"), ..any.clone() }, |e| e.name == "train-3"),
+        (ArchiveFilter { group: text("g3"), ..any.clone() }, |e| e.job.0 % 5 == 3 && e.job.0 <= 40),
+        (ArchiveFilter { group: text("g3"), user: text("bob"), ..any.clone() }, |e| {
+            e.job.0 % 5 == 3 && e.job.0 <= 40 && e.user == "bob"
+        }),
         (ArchiveFilter { states: vec!["failed".into(), "cancelled".into()], ..any.clone() }, |e| {
             e.state != "succeeded"
         }),
@@ -197,4 +204,22 @@ fn many_records_load() {
     // Printed, not checked: the figure is for a release build on an idle machine.
     eprintln!("100,000 records loaded in {:?}", begin.elapsed());
     assert_eq!(loaded.records.len(), 100_000);
+}
+
+#[test]
+fn a_store_from_before_there_were_groups_gets_their_index_with_the_first() {
+    let state = State::new();
+    drop(state.open());
+    let database = rusqlite::Connection::open(state.dir.join("store.db")).unwrap();
+    database.execute_batch("DROP TABLE archive_group").unwrap();
+    drop(database);
+    let (mut store, _) = state.open();
+    let of_group =
+        ArchiveFilter { group: Some("g".to_owned()), limit: 10, ..ArchiveFilter::default() };
+    let found = || Reader::open(&state.dir).unwrap().archive(&of_group).unwrap();
+    assert_eq!(found(), []);
+    let all: Vec<_> = (1..=3).map(|job| ended(job, "{}")).collect();
+    let groups = vec![GroupEntry { name: "g".to_owned(), job: JobNumber(2) }];
+    store.commit(&[Commit { groups, ..commit(1, vec![], vec![], all.clone()) }]).unwrap();
+    assert_eq!(found(), [all[1].clone()]);
 }

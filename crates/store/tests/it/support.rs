@@ -108,6 +108,7 @@ pub fn commit(
         journal,
         archive,
         elements: vec![],
+        groups: vec![],
     }
 }
 

@@ -2,7 +2,8 @@
 
 use gpool_model::enforcement::Enforcement;
 use gpool_model::{
-    Compat, GpuRequest, JobPart, NodeRule, Refusal, Share, ShareWith, Topology, hostlist, parse,
+    Compat, GpuRequest, GroupPlace, JobPart, NodeRule, Refusal, Share, ShareWith, Topology,
+    hostlist, parse,
 };
 
 use crate::problem::Problem;
@@ -30,6 +31,11 @@ pub(super) fn node_rule(text: &str) -> CheckedText {
 
 pub(super) fn topology(text: &str) -> CheckedText {
     checked_text(text, Topology::parse(text))
+}
+
+/// Checks a place in a group.
+pub(super) fn group(text: &str) -> CheckedText {
+    checked_text(text, GroupPlace::parse(text))
 }
 
 /// Checks a part of a job.

@@ -43,6 +43,7 @@ fn samples() -> Map<String, Value> {
         "not_node": ["lab2"],
         "where": ["rack=3"],
         "topology": "prefer same-rack",
+        "group": "tuning/trial/12",
         "exclusive": true,
         "directory": "/home/ana",
         "environment": {"A": "1"},

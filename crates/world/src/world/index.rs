@@ -18,6 +18,7 @@ impl World {
         self.count(row);
         self.await_others(row);
         self.gangs.insert(row);
+        self.groups.insert(row);
         match &row.job.phase {
             Phase::Pending { .. } => self.enqueue(row),
             Phase::Waiting { .. }
@@ -57,6 +58,7 @@ impl World {
         self.uncount(row);
         self.await_no_others(row);
         self.gangs.remove(row);
+        self.groups.remove(row);
         match &row.job.phase {
             Phase::Pending { .. } => self.unqueue(row),
             Phase::Waiting { .. }

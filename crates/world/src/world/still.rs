@@ -37,6 +37,7 @@ impl World {
             n_arrays: self.n_arrays,
             n_with_share_rule: self.n_with_share_rule,
             gangs: self.gangs.clone(),
+            groups: self.groups.clone(),
             n_by_state: self.n_by_state.clone(),
             users: self.users.clone(),
             timers: self.timers.clone(),

@@ -1,5 +1,8 @@
 //! Fields for the program and name of the job, and for array elements.
 
+use std::sync::Arc;
+
+use gpool_model::GroupPlace;
 use gpool_model::container::PullPolicy;
 
 use super::super::Values::{Checked, Many, OneOf};
@@ -58,6 +61,26 @@ pub(super) static PROGRAM: &[Field] = &[
         },
         show: Some(|spec, _, shown| shown.project = Some(spec.project.to_string())),
         ..field!("project", project)
+    },
+    Field {
+        flag: Some(Flag::value(
+            "group",
+            "GROUP",
+            Checked(validate::group),
+            "Group of your jobs that the job belongs to: NAME, NAME/ROLE or NAME/ROLE/INDEX",
+        )),
+        apply: |job, request| {
+            let place = job.group.as_deref().map(GroupPlace::parse).transpose();
+            let place = place.map_err(|error| check::invalid("group", &error.to_string()))?;
+            request.part_of = place.map(Arc::new);
+            Ok(())
+        },
+        label: Some("group"),
+        is_private: true,
+        show: Some(|spec, _, shown| {
+            shown.group = spec.part_of.as_ref().map(|place| place.to_string());
+        }),
+        ..field!("group", group)
     },
     Field {
         apply: |job, request| {
