@@ -35,6 +35,15 @@ def metadata(project, version):
     return "\n".join([*lines, "Description-Content-Type: text/markdown", "", text])
 
 
+def entry_points(project):
+    """The file entry_points.txt."""
+    lines = []
+    for group, names in project["entry-points"].items():
+        lines.append(f"[{group}]")
+        lines.extend(f"{name} = {value}" for name, value in names.items())
+    return "\n".join([*lines, ""])
+
+
 def contents(program, version, project):
     """The files of the wheel: path, content, and whether it is a program."""
     for path in sorted((PYTHON / "src").rglob("*")):
@@ -47,6 +56,8 @@ def contents(program, version, project):
     wheel = f"Wheel-Version: 1.0\nGenerator: gpool wheel.py\nRoot-Is-Purelib: false\n{tag}\n"
     yield f"gpool-{version}.dist-info/METADATA", metadata(project, version).encode(), False
     yield f"gpool-{version}.dist-info/WHEEL", wheel.encode(), False
+    entries = entry_points(project).encode()
+    yield f"gpool-{version}.dist-info/entry_points.txt", entries, False
 
 
 def pack(program, folder):

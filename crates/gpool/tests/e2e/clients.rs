@@ -1,4 +1,5 @@
-//! Public clients of Slurm from Python's package index, with gpool's commands in `PATH`.
+//! Public clients of Slurm from Python's package index, with gpool's commands in `PATH`, and the
+//! scripts of `docs/using/python-tools.md`.
 //! `docs/using/compat.md` names their versions; `cargo xtask clients` runs larger ones.
 
 use std::path::{Path, PathBuf};
@@ -10,6 +11,10 @@ use crate::shims::installed;
 /// Where `cargo xtask test` installs the clients.
 const PYTHON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/clients/bin/python");
 const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients");
+/// The page with scripts for users.
+const PAGE: &str = include_str!("../../../../docs/using/python-tools.md");
+/// The folder of the Python client.
+const PACKAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../python");
 
 /// A cluster of two nodes, and the folder of its commands.
 struct Clients {
@@ -45,6 +50,7 @@ impl Clients {
         command.envs(of.get_envs().filter_map(|(name, value)| Some((name, value?))));
         let path = [&*self.bin.to_string_lossy(), &*python.to_string_lossy(), "/usr/bin:/bin"];
         command.env("PATH", path.join(":")).env("PYTHONDONTWRITEBYTECODE", "1");
+        command.env("PYTHONPATH", self.cluster.path("packages"));
         Running::start(command.args(&words[1..]), None).end()
     }
 
@@ -52,6 +58,28 @@ impl Clients {
     fn script(&self, name: &str, words: &[&str]) -> String {
         let script = format!("{SCRIPTS}/with_{name}.py");
         self.run(&[&["python", &*script], words].concat()).ok()
+    }
+
+    /// Runs a command of the page in a folder with the script that it names; returns its output.
+    fn page(&self, command: &str) -> String {
+        let words: Vec<&str> = command.split(' ').collect();
+        let name = words[1];
+        let begin = format!("```python\n# {name}\n");
+        let block = PAGE.split_once(&begin).and_then(|(_, rest)| rest.split_once("```\n"));
+        let (script, _) = block.unwrap_or_else(|| panic!("{name} is not on the page"));
+        std::fs::write(self.cluster.work().join(name), script).unwrap();
+        self.run(&words).ok()
+    }
+
+    /// Installs the wheel of the client, with a text in place of the command.
+    fn install_package(&self) {
+        let (wheels, packages) = (self.cluster.path("wheels"), self.cluster.path("packages"));
+        let [wheels, packages] = [wheels, packages].map(|it| it.to_str().unwrap().to_owned());
+        let (tool, readme) = (format!("{PACKAGE}/tools/wheel.py"), format!("{PACKAGE}/README.md"));
+        let name = self.run(&["python", &tool, &readme, &wheels]).ok();
+        let wheel = format!("{wheels}/{}", name.trim());
+        let flags = ["--quiet", "--no-index", "--no-deps", "--no-compile", "--target", &packages];
+        self.run(&[&["python", "-m", "pip", "install"][..], &flags, &[&wheel]].concat()).ok();
     }
 }
 
@@ -64,31 +92,50 @@ fn submitit_gets_results_errors_and_arrays() {
 }
 
 #[test]
+fn submitit_finds_the_cluster_gpool() {
+    let Some(clients) = Clients::start() else { return };
+    clients.install_package();
+    let expected = "result 42 of submitit\nerror FailedJobError True\narray [10, 20, 30, 40, 50]\n\
+                    elements 5 0.5\nstates ['COMPLETED']\n\
+                    tasks [('gpool', 2, 0), ('gpool', 2, 1)]\ncancelled CANCELLED\n\
+                    checkpoint ('resumed', '2')\nrefused True\n";
+    assert_eq!(clients.script("submitit_gpool", &[]), expected);
+    let expected = "['rate 0.1 on gpool', 'rate 0.01 on gpool']\n";
+    assert_eq!(clients.page("python tune.py"), expected);
+}
+
+#[test]
 fn hydra_sweeps_over_parameters() {
     let Some(clients) = Clients::start() else { return };
-    let sweep = clients.cluster.work().join("sweep");
-    std::fs::create_dir(&sweep).unwrap();
-    let runs = format!("+folder={}", sweep.display());
-    clients
-        .script("hydra", &["-m", "hydra/launcher=submitit_slurm", "+lr=1,2", "+seed=3,4", &runs]);
-    let mut found: Vec<String> = std::fs::read_dir(&sweep)
-        .unwrap()
-        .map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap())
-        .collect();
-    found.sort();
-    assert_eq!(found, ["1 3 1", "1 4 1", "2 3 1", "2 4 1"]);
+    let sweep = PAGE.lines().find(|line| line.starts_with("python sweep.py")).unwrap();
+    clients.page(sweep);
+    for rate in ["0.1", "0.01"] {
+        let file = clients.cluster.work().join(format!("rate-{rate}"));
+        assert_eq!(std::fs::read_to_string(file).unwrap(), "1");
+    }
     // A result is there before its job has ended.
     let job = clients.cluster.until_is("1", "succeeded");
-    assert_eq!(job.array.unwrap().n_elements, 4);
+    assert_eq!(job.array.unwrap().n_elements, 2);
 }
 
 #[test]
 fn dask_starts_workers_and_ends_them() {
     let Some(clients) = Clients::start() else { return };
-    let expected = "workers 2\nsum 285\n\
-                    jobs ['dask-worker RUNNING gres/gpu:1', 'dask-worker RUNNING gres/gpu:1']\n\
-                    closed\n";
-    assert_eq!(clients.script("dask", &[]), expected);
+    assert_eq!(clients.page("python squares.py"), "285\n");
+    assert_eq!(clients.cluster.all_ids().len(), 2);
+    for id in ["1", "2"] {
+        let job = clients.cluster.until_ended(id);
+        assert_eq!((&*job.name, job.request.gpus.as_deref()), ("dask-worker", Some("1")));
+    }
+}
+
+#[test]
+fn parsl_runs_calls_on_a_block() {
+    let Some(clients) = Clients::start() else { return };
+    assert_eq!(clients.page("python calls.py"), "[0, 1, 4, 9]\n");
+    let job = clients.cluster.until_ended("1");
+    assert_eq!(job.request.gpus.as_deref(), Some("1"));
+    assert_eq!(clients.cluster.all_ids(), ["1"]);
 }
 
 #[test]
@@ -96,6 +143,7 @@ fn psij_follows_a_job_a_failure_and_a_cancellation() {
     let Some(clients) = Clients::start() else { return };
     let expected = "COMPLETED 0 GPUs 1\nFAILED 3\nCANCELED\n";
     assert_eq!(clients.script("psij", &[]), expected);
+    assert_eq!(clients.page("python hello.py"), "COMPLETED 1 GPU\n");
 }
 
 #[test]

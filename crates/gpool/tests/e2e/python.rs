@@ -130,8 +130,10 @@ fn the_types_of_the_client_are_those_of_the_document() {
 fn mypy_accepts_the_client_and_the_use_of_its_types() {
     let Some(mut mypy) = tool("mypy") else { return };
     let folder = tempfile::tempdir().unwrap();
-    mypy.current_dir(FOLDER).env("MYPYPATH", "src").arg("--cache-dir").arg(folder.path());
-    ran(mypy.args(["--strict", "src/gpool", "tests/typed_use.py"]));
+    let plugin = "snakemake-executor-plugin-gpool/src";
+    mypy.current_dir(FOLDER).env("MYPYPATH", format!("src:{plugin}"));
+    mypy.arg("--cache-dir").arg(folder.path());
+    ran(mypy.args(["--strict", "src/gpool", plugin, "tests/typed_use.py"]));
 }
 
 #[test]
