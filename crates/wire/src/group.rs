@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::job::{Job, PRIVATE};
-
 /// The group that a row of a list stands for.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct GroupStatus {
@@ -24,22 +22,5 @@ impl GroupStatus {
     pub fn words(&self) -> String {
         let counts = self.n_by_state.iter().map(|(state, n)| format!(" · {n} {state}"));
         format!("{} jobs{}", self.n_jobs, counts.collect::<String>())
-    }
-}
-
-impl Job {
-    /// The group that the row stands for, if that has several jobs that have not ended.
-    #[must_use]
-    pub fn folded_group(&self) -> Option<&GroupStatus> {
-        self.group.as_ref().filter(|group| group.n_jobs > 1)
-    }
-
-    /// How to refer to what the row stands for: `17`, or `group:tuning`.
-    #[must_use]
-    pub fn reference(&self) -> String {
-        match self.folded_group() {
-            Some(group) if group.name != PRIVATE => format!("group:{}", group.name),
-            _ => self.id.clone(),
-        }
     }
 }

@@ -106,6 +106,23 @@ pub struct Job {
     pub hints: Vec<Hint>,
 }
 
+impl Job {
+    /// The group that the row stands for, if that has several jobs that have not ended.
+    #[must_use]
+    pub fn folded_group(&self) -> Option<&GroupStatus> {
+        self.group.as_ref().filter(|group| group.n_jobs > 1)
+    }
+
+    /// How to refer to what the row stands for: `17`, or `group:tuning`.
+    #[must_use]
+    pub fn reference(&self) -> String {
+        match self.folded_group() {
+            Some(group) if group.name != PRIVATE => format!("group:{}", group.name),
+            _ => self.id.clone(),
+        }
+    }
+}
+
 /// Times and results of a job: of its current or last attempt, and a list of earlier attempts.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JobRun {

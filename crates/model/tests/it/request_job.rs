@@ -46,7 +46,7 @@ fn a_missing_path_of_an_earlier_store_is_read() {
 fn with_head() -> JobRequest {
     let parts = ["head:1xcpu,cpus=2", "worker:3xa100:2,mem=10G,tasks=2"];
     let mut request = JobRequest::default();
-    request.set_parts(parts.map(|part| JobPart::parse(part).unwrap()).to_vec());
+    request.set_parts(parts.map(|part| JobPart::parse(part).expect("a part")).to_vec());
     request
 }
 
