@@ -47,6 +47,16 @@ class Jobs(Case):
         self.assertEqual((request["exits"], request["kind"]), (["requeue"], "data"))
         self.client.cancel(job["id"])
 
+    def test_jobs_of_a_group_are_listed_together(self):
+        group = "tuning/trial/{}"
+        jobs = [self.client.submit(["true"], hold=True, group=group.format(n)) for n in (1, 2)]
+        self.client.submit(["true"], hold=True, group="other")
+        listed = list(self.client.jobs(group="tuning"))
+        self.assertEqual([job["id"] for job in listed], [job["id"] for job in jobs])
+        places = [job["request"]["group"] for job in listed]
+        self.assertEqual(places, ["tuning/trial/1", "tuning/trial/2"])
+        self.client.cancel(*[job["id"] for job in self.client.jobs()])
+
     def test_a_script_goes_with_the_job(self):
         with open("script.sh", "w", encoding="utf-8") as file:
             file.write("#!/bin/sh\necho script $1\n")

@@ -19,17 +19,14 @@ pub mod context;
 pub mod device;
 pub mod displace;
 pub mod effect;
-pub mod enforcement;
 pub mod eta;
 pub mod event;
 pub mod exit;
 pub mod files;
 pub mod filter;
-pub mod gang;
 pub mod gpu;
 pub mod job;
 pub mod job_part;
-pub mod kind;
 pub mod launch;
 pub mod lease;
 pub mod life;
@@ -122,8 +119,8 @@ pub use used::{InUse, Used};
 pub use verb::{JobVerb, LimitChange, SignalTo};
 
 pub use gpool_units::{
-    escape, file_pattern, group, hostlist, id, indexes, label, parse, placeholder, positions, rare,
-    topology, unit,
+    enforcement, escape, file_pattern, gang, group, hostlist, id, indexes, kind, label, parse,
+    placeholder, positions, rare, topology, unit,
 };
 pub use group::GroupPlace;
 pub use id::{

@@ -6,12 +6,15 @@
 #![warn(missing_docs)]
 #![deny(clippy::float_arithmetic)]
 
+pub mod enforcement;
 pub mod escape;
 pub mod file_pattern;
+pub mod gang;
 pub mod group;
 pub mod hostlist;
 pub mod id;
 pub mod indexes;
+pub mod kind;
 pub mod label;
 pub mod parse;
 pub mod placeholder;

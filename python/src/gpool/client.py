@@ -118,6 +118,7 @@ class Client:
         params: Optional[Mapping[str, Sequence[object]]] = None,
         items: Optional[Sequence[object]] = None,
         max_parallel: Optional[int] = None,
+        group: Optional[str] = None,
         after: Union[JobId, Sequence[JobId], None] = None,
         priority: Optional[int] = None,
         preemptible: Optional[bool] = None,

@@ -76,6 +76,50 @@ fn a_page_of_large_jobs_ends_early_and_the_next_goes_on() {
 }
 
 #[test]
+fn groups_are_folded_and_belong_to_their_user() {
+    let mut rig = Rig::new();
+    let (ana, bo) = (rig.client(ANA), rig.client(BO));
+    let place =
+        |group: &str| JobCreate { group: Some(group.to_owned()), ..held(vec!["true".to_owned()]) };
+    submit(&ana, &held(vec!["true".to_owned()]), 1);
+    submit(&ana, &place("tuning/trial/1"), 3);
+    submit(&bo, &place("tuning"), 2);
+    submit(&ana, &place("tuning"), 1);
+    let listed = |client: &Client, query: JobsQuery| {
+        let jobs = client.every_job(JobsQuery { limit: Some(1), ..query });
+        jobs.map(|job| job.unwrap()).collect::<Vec<_>>()
+    };
+    let folded = || JobsQuery { fold_groups: true, ..JobsQuery::default() };
+    let rows = listed(&ana, folded());
+    let words = |job: &gpool_wire::Job| {
+        (job.reference(), job.group.as_ref().map(|group| (group.name.clone(), group.n_jobs)))
+    };
+    let group = |name: &str, n| Some((name.to_owned(), n));
+    let expected = [
+        ("1".to_owned(), None),
+        ("group:tuning".to_owned(), group("tuning", 4)),
+        ("5".to_owned(), group("(private)", 2)),
+    ];
+    assert_eq!(rows.iter().map(words).collect::<Vec<_>>(), expected);
+    assert_eq!(rows[1].group.as_ref().unwrap().words(), "4 jobs · 4 held");
+    let first = JobsQuery { limit: Some(1), ..folded() };
+    assert_eq!(ana.jobs(&first).unwrap().total, Some(3), "rows, not jobs");
+    let ids = |client: &Client, state: &str| {
+        let (group, state) = (Some("tuning".to_owned()), Some(state.to_owned()));
+        let jobs = listed(client, JobsQuery { group, state, ..JobsQuery::default() });
+        jobs.into_iter().map(|job| job.id).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (ids(&ana, "active").join(" "), ids(&bo, "active").join(" ")),
+        ("2 3 4 7".into(), "5 6".into())
+    );
+    // The row is that of the first job that is listed: also once that has ended.
+    ana.cancel(&["2".to_owned()]).unwrap();
+    assert_eq!(listed(&ana, folded())[1].id, "3");
+    assert_eq!((ids(&ana, "ended").join(" "), ids(&bo, "ended").len()), ("2".into(), 0));
+}
+
+#[test]
 fn a_page_of_large_elements_ends_early_and_the_next_goes_on() {
     let mut rig = Rig::new();
     let (socket, client) = (rig.socket(ANA), rig.client(ANA));

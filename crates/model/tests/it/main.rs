@@ -4,7 +4,6 @@ mod budget;
 mod context;
 mod device;
 mod filter;
-mod gang;
 mod gpu;
 mod job_course;
 mod life;

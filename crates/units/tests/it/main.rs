@@ -1,6 +1,7 @@
 //! Tests of the public items of the crate, in one binary.
 
 mod escape;
+mod gang;
 mod group;
 mod hostlist;
 mod id;

@@ -6,7 +6,7 @@ use gpool_web::{
     usage_orders,
 };
 use gpool_wire::usage::UsageRow;
-use gpool_wire::{Job, Node, PolicyInfo, QuotaOverview, Reservation, UserLimits};
+use gpool_wire::{GroupStatus, Job, Node, PolicyInfo, QuotaOverview, Reservation, UserLimits};
 use serde_json::json;
 
 use crate::minute;
@@ -143,6 +143,29 @@ fn a_queue_that_is_sorted_in_part_says_so() {
     assert!(page(&jobs, "-id", Some("cursor=x")).contains("are not in this order: filter"));
     assert!(!page(&jobs[..9], "-id", None).contains("sorted"));
     assert!(!page(&jobs, "", Some("cursor=x")).contains("sorted jobs"));
+}
+
+#[test]
+fn a_group_is_one_row_that_leads_to_its_jobs() {
+    let group = |name: &str, n_jobs| GroupStatus {
+        name: name.to_owned(),
+        n_jobs,
+        n_by_state: [("running".to_owned(), n_jobs)].into(),
+    };
+    let page = |job: Job| {
+        let (frame, filters, address) = (Frame::default(), &Filters::default(), "/queue");
+        let (jobs, now) = (&[job][..], minute(1));
+        Queue { frame, filters, jobs, n_jobs: None, next: None, address, plan: None, now }.page()
+    };
+    let of = |group| Job { id: "7".to_owned(), group: Some(group), ..Job::default() };
+    let found = page(of(group("tuning", 12)));
+    assert!(found.contains("href=\"/queue?group=tuning\">group:tuning<"), "{found}");
+    assert!(found.contains("each of 12 jobs") && found.contains("12 jobs · 12 running"), "{found}");
+    assert!(!found.contains("Select job"), "the box would select its first job alone");
+    let alone = page(of(group("tuning", 1)));
+    assert!(alone.contains("href=\"/jobs/7\">7<") && alone.contains("Select job 7"), "{alone}");
+    let hidden = page(Job { private: true, ..of(group("(private)", 2)) });
+    assert!(hidden.contains("href=\"/jobs/7\">7<"), "{hidden}");
 }
 
 #[test]

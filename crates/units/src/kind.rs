@@ -154,7 +154,8 @@ impl OnIdle {
 
     /// Whether it is the default.
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
-    pub(crate) fn is_report(&self) -> bool {
+    #[must_use]
+    pub fn is_report(&self) -> bool {
         *self == Self::Report
     }
 }

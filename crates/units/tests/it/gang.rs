@@ -1,7 +1,7 @@
 //! Tests of `gang`.
 
-use gpool_model::gang::Gang;
-use gpool_model::id::{Attempt, JobId};
+use gpool_units::gang::Gang;
+use gpool_units::id::{Attempt, JobId};
 
 #[test]
 fn neighbouring_runs_have_different_ports() {
