@@ -9,7 +9,10 @@ use crate::shim::{Family, Shim, gpool};
 pub const VH: Shim = Shim { name: "vh", family: Family::Valohai, run, spoken: &[] };
 
 fn run(words: &[String], session: &Session) -> Result {
-    let mut line = vec!["vh".to_owned()];
-    line.extend_from_slice(words);
+    let asks_help = words.is_empty() || words.iter().any(|word| word == "--help" || word == "-h");
+    let start: &[&str] = if asks_help { &["help", "vh"] } else { &["vh"] };
+    let words = words.iter().filter(|word| !asks_help || !word.starts_with('-'));
+    let line: Vec<String> =
+        start.iter().map(|word| (*word).to_owned()).chain(words.cloned()).collect();
     gpool(&line, session)
 }
