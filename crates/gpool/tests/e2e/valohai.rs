@@ -68,7 +68,7 @@ fn the_examples_of_valohais_documents_run() {
         (&["full-training", "--adhoc", "-v", "VH_GPUS=2"], Some("3"), "2"),
     ];
     for (words, exported, gpus) in cases {
-        let words = [&["exec", "run", "--no-image"], words].concat();
+        let words = [&["exec", "run", "--no-image"][..], words].concat();
         let id = vh(&cluster, &words, exported).ok();
         let job = cluster.until_ended(id.trim());
         assert_eq!((job.state.as_str(), job.request.gpus_text()), ("succeeded", gpus), "{words:?}");
@@ -85,7 +85,7 @@ fn a_step_has_parameters_inputs_outputs_and_metrics() {
     fs::write(cluster.path("data/words/a.txt"), "hello").unwrap();
     let prefix = format!("s3://bucket={}", cluster.path("data").display());
     let run = ["exec", "run", "train", "--adhoc", "--no-image"];
-    let with = |more: &[&str]| vh(&cluster, &[&run, more].concat(), None);
+    let with = |more: &[&str]| vh(&cluster, &[&run[..], more].concat(), None);
     let id = with(&["--epochs=7", "--amp", "--prefix", &prefix]).ok();
     let job = cluster.until_ended(id.trim());
     assert_eq!(job.state.as_str(), "succeeded", "{}", cluster.gpool(["logs", id.trim()]).ok());
