@@ -148,6 +148,8 @@ const TABLE: &[(&str, Allowed)] = &[
     ("cli", Allowed::Only(&["model", "wire", "web", "client", "sys", "files"])),
     ("step", Allowed::Only(&["model", "wire", "client", "sys", "cli"])),
     ("compat", Allowed::Only(&["model", "wire", "client", "sys", "cli", "step"])),
+    ("valohai", Allowed::Only(&[])),
+    ("vh", Allowed::Only(&["valohai", "wire", "client", "cli"])),
     ("top", Allowed::Only(&["model", "wire", "cli"])),
     ("verbs", Allowed::Only(&["model", "wire", "web", "client", "sys", "cli", "compat", "files"])),
     (
@@ -181,6 +183,7 @@ const TABLE: &[(&str, Allowed)] = &[
             "compat",
             "top",
             "verbs",
+            "vh",
             "failpoint",
         ]),
     ),

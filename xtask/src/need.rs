@@ -1,6 +1,6 @@
 //! The requirements of the tests beside cargo: a few programs, each with its Debian package; from
 //! Python's package index schemathesis, Playwright, aiosmtpd, clients of Slurm, Ansible, tools for
-//! Python, and Node; and an identity provider from npm. Installs missing ones where that is
+//! Python, valohai-yaml, and Node; and an identity provider from npm. Installs missing ones where that is
 //! permitted, and starts none of their services; otherwise the messages name the packages.
 
 use std::collections::BTreeSet;
@@ -103,6 +103,13 @@ const PACKAGES: &[Packages] = &[
         folder: "target/oidc",
         tests: "the test of sign-in with an identity provider",
         npm: Some("crates/gpool/tests/oidc/package-lock.json"),
+    },
+    Packages {
+        name: "valohai-yaml",
+        pins: "crates/valohai/tests/oracle/requirements.txt",
+        folder: "target/valohai",
+        tests: "the test of valohai.yaml against Valohai's own parser",
+        npm: None,
     },
     Packages {
         name: "Ansible",

@@ -1,4 +1,4 @@
-//! Compatibility with other schedulers: the commands of Slurm and gflow under their own names, and
+//! Compatibility with other schedulers: the commands of Slurm, gflow and Valohai under their own names, and
 //! the import of a gflow queue. Each flag has a row in a table that defines its treatment; none is
 //! ignored silently. `gpool_cli::foreign` translates their flags into job requests.
 
@@ -17,6 +17,7 @@ mod gflow;
 pub mod import;
 pub mod shim;
 pub mod slurm;
+mod valohai;
 
 pub static SHIMS: &[Shim] = &[
     slurm::SBATCH,
@@ -42,6 +43,7 @@ pub static SHIMS: &[Shim] = &[
     gflow::GCANCEL,
     gflow::GCTL,
     gflow::GSTATS,
+    valohai::VH,
 ];
 
 #[must_use]

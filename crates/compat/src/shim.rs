@@ -16,6 +16,7 @@ use gpool_wire::json::nearest;
 pub enum Family {
     Slurm,
     Gflow,
+    Valohai,
 }
 
 /// A command of another scheduler.

@@ -16,18 +16,21 @@ use serde_json::json;
 
 #[derive(Debug, Clone, Args)]
 #[command(
-    after_help = "Put FOLDER into PATH, before the Slurm or gflow to replace. If the folder \
-    has another file with one of these names, the command changes nothing. gpool help slurm and \
-    gpool help gflow describe the commands."
+    after_help = "Put FOLDER into PATH, before the Slurm, gflow or Valohai client to replace. If the folder \
+    has another file with one of these names, the command changes nothing. gpool help slurm, \
+    gpool help gflow and gpool help valohai describe the commands."
 )]
 pub struct InstallShimsArgs {
     /// Create sbatch srun salloc squeue scancel scontrol sinfo sacct sacctmgr sstat seff sreport
     /// sshare sprio
-    #[arg(long, required_unless_present = "gflow")]
+    #[arg(long, required_unless_present_any = ["gflow", "valohai"])]
     slurm: bool,
     /// Create gflowd gbatch grun gqueue ginfo gjob gcancel gctl gstats
     #[arg(long)]
     gflow: bool,
+    /// Create vh
+    #[arg(long)]
+    valohai: bool,
     /// Folder for the links
     #[arg(value_name = "FOLDER")]
     folder: PathBuf,
@@ -61,6 +64,7 @@ pub fn run(args: &InstallShimsArgs, session: &Session) -> Result {
     let is_meant = |family| match family {
         Family::Slurm => args.slurm,
         Family::Gflow => args.gflow,
+        Family::Valohai => args.valohai,
     };
     let names = SHIMS.iter().filter(|shim| is_meant(shim.family)).map(|shim| shim.name);
     let links: Vec<(PathBuf, There)> = names

@@ -1,4 +1,4 @@
-//! `gpool shim`: runs a command of Slurm or gflow without a link.
+//! `gpool shim`: runs a command of Slurm, gflow or Valohai without a link.
 
 use clap::Args;
 use gpool_cli::errors;

@@ -164,6 +164,21 @@ pub(super) const JOBS: &Table = &[
             ("gpool requeue 1842 --hold", "Hold it until gpool release"),
         ],
     ),
+    ("vh lint", &[("gpool vh lint", "Check valohai.yaml, and list how gpool treats its keys")]),
+    (
+        "vh execution run",
+        &[
+            ("gpool vh exec run train --adhoc VH_GPUS=2", "Run a step of the working tree"),
+            (
+                "gpool vh exec run train --adhoc --watch --epochs=3 --images=/data/images",
+                "Set a parameter and an input, and show the output",
+            ),
+        ],
+    ),
+    (
+        "vh execution outputs",
+        &[("gpool vh exec outputs @ --download results", "Copy the outputs of the newest job")],
+    ),
     (
         "secret",
         &[

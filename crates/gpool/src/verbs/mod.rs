@@ -114,9 +114,9 @@ pub static VERBS: &[Verb] = verbs! {
     Start "import": import::ImportArgs, "Import the waiting jobs of another scheduler",
         |args, line| import::run(&args, line.session);
     Start "install-shims": install_shims::InstallShimsArgs,
-        "Create links with the names of Slurm's or gflow's commands",
+        "Create links with the names of Slurm's, gflow's or Valohai's commands",
         |args, line| install_shims::run(&args, line.session);
-    Start "shim": shim::ShimArgs, "Run a command of Slurm or gflow, e.g. squeue",
+    Start "shim": shim::ShimArgs, "Run a command of Slurm, gflow or Valohai, e.g. squeue",
         |args, line| shim::run(&args, line.session);
     Submit "shell": shell::ShellArgs, "Open a shell as a job",
         |args, line| shell::run(args, line.session);
@@ -126,6 +126,8 @@ pub static VERBS: &[Verb] = verbs! {
     Submit "secret" hidden ["secrets"]: secret::SecretArgs,
         "Set, list or remove secrets for jobs, such as access tokens",
         |args, line| secret::run(args, line.session);
+    Submit "vh": gpool_vh::VhArgs, "Run steps of a valohai.yaml, as Valohai's client does",
+        |args, line| gpool_vh::run(args, line.session);
     Submit "edit": edit::EditArgs, "Change the request of a job",
         |args, line| edit::run(&args, line.session);
     Show "top": top::TopArgs, "Watch GPUs and jobs on the whole terminal",
@@ -251,4 +253,6 @@ pub static VERBS: &[Verb] = verbs! {
     Internal "rsh": gpool_step::rsh::RshArgs,
         "Run a command line on another node of the job; launchers of MPI call this",
         |args, line| gpool_step::rsh::run(&args, line.session);
+    Internal "vh-host": gpool_vh::host::HostArgs, "Run a step on the host; vh exec run calls this",
+        |args, _| gpool_vh::host::run(&args);
 };

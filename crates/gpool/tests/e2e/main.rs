@@ -115,6 +115,7 @@ mod telemetry;
 mod top;
 mod transcripts;
 mod users;
+mod valohai;
 mod viewers;
 mod waste;
 mod web;

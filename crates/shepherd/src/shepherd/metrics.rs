@@ -1,6 +1,9 @@
 //! The metrics that a program reports about its own work, as lines of JSON in its standard output:
 //! `{"gpool": {"metrics": {"loss": 0.31}, "step": 120}}`. A program can write anything, so each
 //! byte costs little, and the number of parsed lines, names and messages is limited.
+//!
+//! On Valohai, every line with a JSON object has metrics, so jobs with Valohai's variables report
+//! them in that form too: `{"loss": 0.31, "step": 120}`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,6 +17,8 @@ use crate::message::FromShepherd;
 
 /// The beginning of a line with metrics: lines of other programs that write JSON differ.
 const START: &[u8] = b"{\"gpool\"";
+/// The beginning of a line with metrics in Valohai's form.
+const OBJECT_START: &[u8] = b"{";
 /// Longer lines are no metrics.
 const LINE_MAX: usize = 8 << 10;
 /// Lines that are parsed in a second; further ones are skipped.
@@ -23,6 +28,8 @@ const PAUSE_MS: u64 = 1000;
 
 #[derive(Default)]
 pub struct Metrics {
+    /// Whether every JSON object on a line has metrics.
+    takes_objects: bool,
     /// The beginning of the current line, if it can be one with metrics.
     line: Vec<u8>,
     /// Whether the rest of the current line is skipped.
@@ -50,6 +57,16 @@ struct Reported {
 }
 
 impl Metrics {
+    /// Metrics of a job; `takes_objects` means Valohai's form too.
+    #[must_use]
+    pub fn new(takes_objects: bool) -> Self {
+        Self { takes_objects, ..Self::default() }
+    }
+
+    fn start(&self) -> &'static [u8] {
+        if self.takes_objects { OBJECT_START } else { START }
+    }
+
     /// Reads a piece of the output. `now` is a time in milliseconds.
     pub fn read(&mut self, mut bytes: &[u8], now: u64) {
         while !bytes.is_empty() {
@@ -69,12 +86,13 @@ impl Metrics {
         }
         let room = LINE_MAX - self.line.len();
         self.line.extend_from_slice(&piece[..piece.len().min(room)]);
-        let n_start = START.len().min(self.line.len());
-        self.skips = piece.len() > room || self.line[..n_start] != START[..n_start];
+        let start = self.start();
+        let n_start = start.len().min(self.line.len());
+        self.skips = piece.len() > room || self.line[..n_start] != start[..n_start];
     }
 
     fn end_line(&mut self, now: u64) {
-        let is_whole = !std::mem::take(&mut self.skips) && self.line.len() > START.len();
+        let is_whole = !std::mem::take(&mut self.skips) && self.line.len() > self.start().len();
         if is_whole && self.counts(now) {
             self.parse();
         }
@@ -91,10 +109,13 @@ impl Metrics {
     }
 
     fn parse(&mut self) {
-        let Ok(MetricsLine { gpool: Reported { mut metrics, step } }) =
-            serde_json::from_slice(&self.line)
-        else {
-            return;
+        let (mut metrics, step) = match serde_json::from_slice(&self.line) {
+            Ok(MetricsLine { gpool: Reported { metrics, step } }) => (metrics, step),
+            Err(_) if !self.takes_objects => return,
+            Err(_) => match serde_json::from_slice(&self.line) {
+                Ok(metrics) => (metrics, None),
+                Err(_) => return,
+            },
         };
         if let Some(step) = step {
             metrics.entry("step".to_owned()).or_insert(step);

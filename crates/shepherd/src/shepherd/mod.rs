@@ -30,6 +30,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
+use gpool_model::Compat;
 use gpool_model::agent::{LaunchContext, TaskEnd};
 use gpool_model::id::TaskId;
 use gpool_model::job::{EndCause, ExitStatus, OutputCut};
@@ -93,7 +94,7 @@ fn born(name: &str, boot_id: &str, nursery: u32, socket: OwnedFd) -> io::Result<
                 outputs: [None, None],
                 order: Order::default(),
                 client_streams: ClientStreams::default(),
-                metrics: Metrics::default(),
+                metrics: Metrics::new(launch.order.spec.compat.contains(&Compat::Valohai)),
                 cut: None,
                 program: None,
                 owner: None,

@@ -46,6 +46,22 @@ fn other_output_is_no_metric() {
 }
 
 #[test]
+fn jobs_with_valohais_variables_report_each_json_object() {
+    let found = |output: &[u8]| {
+        let mut metrics = Metrics::new(true);
+        metrics.read(output, 0);
+        metrics.take(0)
+    };
+    let output =
+        b"epoch 1\n{\"loss\": 0.5, \"note\": \"x\"}\n{\"gpool\":{\"metrics\":{\"a\":1}}}\n";
+    assert_eq!(found(output), map(&[("a", 1.0), ("loss", 0.5)]));
+    for line in ["[1]\n", "{\"loss\"\n", "{}\n", "{loss: 1}\n", "{\"a b\": 1}\n", "{\"loss\": 0.5}"]
+    {
+        assert_eq!(found(line.as_bytes()), BTreeMap::new(), "{line}");
+    }
+}
+
+#[test]
 fn a_line_can_come_in_pieces() {
     let mut metrics = Metrics::default();
     for byte in b"x\n{\"gpool\":{\"metrics\":{\"loss\":0.5}}}\n" {

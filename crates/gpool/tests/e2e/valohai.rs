@@ -1,0 +1,106 @@
+//! Steps of a valohai.yaml as jobs: the examples of Valohai's documents, and a step with parameters,
+//! inputs, outputs and metrics.
+
+use std::fs;
+
+use crate::harness::{Cluster, Ran, Running};
+
+const DOCUMENTS: &str = "\
+- step:
+    name: quick-test
+    image: tensorflow/tensorflow:latest-gpu
+    command:
+      - echo GPUs $VH_GPUS
+    environment-variables:
+      - name: VH_GPUS
+        default: 1
+- step:
+    name: full-training
+    image: pytorch/pytorch:2.0.0-cuda11.7-cudnn8-runtime
+    command:
+      - echo GPUs $VH_GPUS
+    environment-variables:
+      - name: VH_GPUS
+        default: 4
+";
+
+const TRAIN: &str = "\
+- step:
+    name: train
+    image: busybox
+    command:
+      - echo {parameters}
+      - cat $VH_INPUTS_DIR/words/a.txt > $VH_OUTPUTS_DIR/copy.txt
+      - 'echo ''{\"loss\": 0.25}'''
+    inputs:
+      - {name: words, default: 's3://bucket/words/*.txt'}
+    parameters:
+      - {name: epochs, type: integer, default: 2, max: 9}
+      - {name: amp, type: flag}
+";
+
+/// A cluster and a project with this file.
+fn project(file: &str) -> Cluster {
+    let cluster = Cluster::new("sim:8xH100-80G");
+    fs::create_dir_all(cluster.path("project")).unwrap();
+    fs::write(cluster.path("project/valohai.yaml"), file).unwrap();
+    cluster
+}
+
+fn vh(cluster: &Cluster, words: &[&str], exported: Option<&str>) -> Ran {
+    let mut command = cluster.command();
+    command.current_dir(cluster.path("project")).arg("vh").args(words);
+    if let Some(value) = exported {
+        command.env("VH_GPUS", value);
+    }
+    Running::start(&mut command, None).end()
+}
+
+#[test]
+fn the_examples_of_valohais_documents_run() {
+    let cluster = project(DOCUMENTS);
+    let cases: [(&[&str], Option<&str>, &str); 6] = [
+        (&["quick-test", "--adhoc", "VH_GPUS=1"], None, "1"),
+        (&["full-training", "--adhoc", "VH_GPUS=4"], None, "4"),
+        (&["full-training", "--adhoc"], None, "4"),
+        (&["full-training", "--adhoc", "--var", "VH_GPUS=2"], None, "2"),
+        (&["full-training", "--adhoc"], Some("3"), "3"),
+        (&["full-training", "--adhoc", "-v", "VH_GPUS=2"], Some("3"), "2"),
+    ];
+    for (words, exported, gpus) in cases {
+        let words = [&["exec", "run", "--no-image"][..], words].concat();
+        let id = vh(&cluster, &words, exported).ok();
+        let job = cluster.until_ended(id.trim());
+        assert_eq!((job.state.as_str(), job.request.gpus_text()), ("succeeded", gpus), "{words:?}");
+        assert_eq!(cluster.stdout_of(id.trim()), format!("GPUs {gpus}\n"));
+    }
+    let listed = vh(&cluster, &["exec", "list"], None).ok();
+    assert!(listed.contains("quick-test") && listed.contains("6 executions"), "{listed}");
+}
+
+#[test]
+fn a_step_has_parameters_inputs_outputs_and_metrics() {
+    let cluster = project(TRAIN);
+    fs::create_dir_all(cluster.path("data/words")).unwrap();
+    fs::write(cluster.path("data/words/a.txt"), "hello").unwrap();
+    let prefix = format!("s3://bucket={}", cluster.path("data").display());
+    let run = ["exec", "run", "train", "--adhoc", "--no-image"];
+    let with = |more: &[&str]| vh(&cluster, &[&run[..], more].concat(), None);
+    let id = with(&["--epochs=7", "--amp", "--prefix", &prefix]).ok();
+    let job = cluster.until_ended(id.trim());
+    assert_eq!(job.state.as_str(), "succeeded", "{}", cluster.gpool(["logs", id.trim()]).ok());
+    assert_eq!(cluster.stdout_of(id.trim()), "--epochs=7 --amp\n{\"loss\": 0.25}\n");
+    let outputs = vh(&cluster, &["exec", "outputs", id.trim()], None).ok();
+    assert_eq!(fs::read_to_string(outputs.trim()).unwrap(), "hello");
+    let page = cluster.gpool(["show", id.trim()]).ok();
+    assert!(page.contains("loss 0.25"), "{page}");
+    with(&[]).refused(2, &["valohai.yaml, line 9", "s3://bucket/words/*.txt", "--prefix"]);
+    with(&["--words=datum://latest"]).refused(2, &["datum://latest", "--words=/PATH"]);
+    with(&["--epochs=10", "--prefix", &prefix]).refused(2, &["greater than the maximum 9"]);
+    with(&["--steps=10"]).refused(2, &["no parameter or input \"steps\"", "it has epochs"]);
+    with(&["VH_GPUS=many", "--prefix", &prefix]).refused(2, &["not a number of GPUs"]);
+    vh(&cluster, &["exec", "run", "test", "--adhoc"], None).refused(2, &["no step \"test\""]);
+    vh(&cluster, &["pipeline", "run", "all"], None).refused(2, &["does not run vh pipeline run"]);
+    let lint = vh(&cluster, &["lint"], None).ok();
+    assert!(lint.contains("valohai.yaml:3: approximated: step.image"), "{lint}");
+}
