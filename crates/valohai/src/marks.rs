@@ -1,9 +1,6 @@
 //! How gpool treats each key of a file.
 
-use crate::shape::{
-    DEPLOYMENT, DEPLOYMENT_NODE, EDGE, EXECUTION_NODE, ITEMS, Kind, MOUNT, Mark, Shape, TASK_NODE,
-    WIDGET,
-};
+use crate::shape::{Kind, MOUNT, Mark, STEP, Shape, WIDGET};
 use crate::yaml::{Node, Value};
 
 /// A key that a file uses.
@@ -16,15 +13,27 @@ pub struct UsedKey {
     pub mark: Mark,
 }
 
-/// The keys that a file uses, by their first lines. The file passed the checks of its schema.
+/// The items that gpool does not run, and why.
+const REFUSED: [(&str, &str); 4] = [
+    ("task", "gpool runs no tasks; gpool submit --param runs a command for each value"),
+    ("pipeline", "gpool runs no pipelines; gpool submit --after starts a job after others"),
+    ("endpoint", "gpool runs no deployments"),
+    ("deployment", "gpool runs no deployments"),
+];
+
+/// The keys that the steps of a file use, and the items that gpool does not run, by their first
+/// lines. The file passed the checks of its schema.
 #[must_use]
 pub fn of(root: &Node) -> Vec<UsedKey> {
-    let mut found = Vec::new();
-    let shapes = ITEMS.into_iter().chain([("deployment", &DEPLOYMENT)]);
+    let mut found: Vec<UsedKey> = Vec::new();
     for item in root.items() {
-        for (key, shape) in shapes.clone() {
-            if let Some(node) = item.get(key) {
-                mapping(node, shape, key, &mut found);
+        if let Some(step) = item.get("step") {
+            mapping(step, &STEP, "step", &mut found);
+        }
+        for (path, why) in REFUSED.into_iter().filter(|(path, _)| item.get(path).is_some()) {
+            if !found.iter().any(|used| used.path == path) {
+                let mark = Mark::Refused(why);
+                found.push(UsedKey { line: item.line, path: path.to_owned(), mark });
             }
         }
     }
@@ -51,12 +60,6 @@ fn below(node: &Node, kind: Kind, path: &str, found: &mut Vec<UsedKey>) {
         (Kind::Shape(shape), _) => mapping(node, shape, path, found),
         (Kind::Mount, _) => mapping(node, &MOUNT, path, found),
         (Kind::Widget, _) => mapping(node, &WIDGET, path, found),
-        (Kind::Edge, _) => mapping(node, &EDGE, path, found),
-        (Kind::Node, _) => match node.text_of("type") {
-            Some("task") => mapping(node, &TASK_NODE, path, found),
-            Some("deployment") => mapping(node, &DEPLOYMENT_NODE, path, found),
-            _ => mapping(node, &EXECUTION_NODE, path, found),
-        },
         _ => {}
     }
 }

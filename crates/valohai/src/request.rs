@@ -14,25 +14,25 @@ pub struct StepRequest {
     pub memory: Option<String>,
     /// Seconds.
     pub time: Option<String>,
-    /// Variables in the order of the file, then given ones.
+    /// Variables in the order of the file, then further ones.
     pub variables: Vec<(String, String)>,
 }
 
 impl Step {
-    /// The request of this step with given variables. `exported` is the number of GPUs that the
+    /// The request of this step with further variables. `exported` is the number of GPUs that the
     /// shell exports as `VH_GPUS`.
     ///
     /// # Errors
     /// A variable is missing, a number is not valid, or a device is not known; the text says which.
     pub fn request(
         &self,
-        given: &[(String, String)],
+        extra: &[(String, String)],
         exported: Option<&str>,
     ) -> Result<StepRequest, String> {
         let mut variables: Vec<(String, String)> = Vec::new();
         for variable in &self.variables {
-            let is_given = given.iter().any(|(name, _)| *name == variable.name);
-            match (&variable.default, is_given) {
+            let is_overridden = extra.iter().any(|(name, _)| *name == variable.name);
+            match (&variable.default, is_overridden) {
                 (Some(value), false) => variables.push((variable.name.clone(), value.clone())),
                 (None, false) if !variable.is_optional => {
                     return Err(format!(
@@ -49,7 +49,7 @@ impl Step {
         };
         let control = |name: &str, exported: Option<&str>| {
             let exported = || exported.map(str::to_owned).filter(|value| !value.is_empty());
-            value(given, name).or_else(exported).or_else(|| value(&variables, name))
+            value(extra, name).or_else(exported).or_else(|| value(&variables, name))
         };
         let gpus = match control("VH_GPUS", exported) {
             Some(text) => Some(count("VH_GPUS", &text)?),
@@ -61,7 +61,7 @@ impl Step {
         };
         let memory = self.memory_mb.map(|megabytes| format!("{}M", megabytes.ceil()));
         let time = self.time_limit_s.map(|seconds| format!("{}s", seconds.ceil()));
-        variables.extend(given.iter().cloned());
+        variables.extend(extra.iter().cloned());
         variables.retain(|(name, _)| name != "VH_GPUS");
         Ok(StepRequest { gpus, cpus, memory, time, variables })
     }

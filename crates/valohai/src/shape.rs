@@ -36,7 +36,7 @@ pub enum Kind {
     Selector,
 }
 
-/// How gpool treats a key.
+/// How gpool treats a key of a step, or an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
     Supported,
@@ -105,11 +105,8 @@ const fn refused(key: &'static str, kind: Kind, why: &'static str) -> Field {
 
 use Kind::{Any, Bool, Integer, List, Number, Text, TextOrList};
 
-const SHOWN: &str = "only Valohai's web pages show it";
+const DISPLAY_ONLY: &str = "only Valohai's web pages show it";
 const SETTINGS: &str = "it is part of Valohai's project settings";
-const BAYESIAN: &str = "gpool runs no Bayesian search";
-const DEPLOYMENTS: &str = "gpool runs no deployments";
-const TASKS: &str = "gpool runs a task of this type only if it is distributed";
 
 pub static STEP: Shape = Shape {
     name: "step",
@@ -122,9 +119,9 @@ pub static STEP: Shape = Shape {
             "without a container engine, or with --no-image, steps run on the host",
         ),
         yes("command", TextOrList),
-        no("category", Text, SHOWN),
-        no("description", Text, SHOWN),
-        no("icon", Text, SHOWN),
+        no("category", Text, DISPLAY_ONLY),
+        no("description", Text, DISPLAY_ONLY),
+        no("icon", Text, DISPLAY_ONLY),
         partly("environment", Text, "it is the pool of that name, or of --environment-pool"),
         yes("environment-variables", List(&Kind::Shape(&ENVIRONMENT_VARIABLE))),
         no("environment-variable-groups", List(&Text), SETTINGS),
@@ -150,7 +147,7 @@ pub static ENVIRONMENT_VARIABLE: Shape = Shape {
     fields: &[
         yes("name", Text),
         yes("default", Text),
-        no("description", Text, SHOWN),
+        no("description", Text, DISPLAY_ONLY),
         yes("optional", Bool),
     ],
 };
@@ -161,7 +158,7 @@ static INPUT: Shape = Shape {
     fields: &[
         yes("name", Kind::ShortText(64)),
         yes("default", TextOrList),
-        no("description", Text, SHOWN),
+        no("description", Text, DISPLAY_ONLY),
         yes("optional", Bool),
         yes("filename", Text),
         partly(
@@ -176,7 +173,7 @@ static INPUT: Shape = Shape {
 static OUTPUT: Shape = Shape {
     name: "output",
     required: &["name"],
-    fields: &[no("name", Text, "gpool keeps every output"), no("description", Text, SHOWN)],
+    fields: &[no("name", Text, "gpool keeps every output"), no("description", Text, DISPLAY_ONLY)],
 };
 
 static PARAMETER: Shape = Shape {
@@ -187,8 +184,8 @@ static PARAMETER: Shape = Shape {
         yes("type", Kind::Choice(&["flag", "float", "integer", "string"])),
         yes("default", Any),
         yes("optional", Bool),
-        no("description", Text, SHOWN),
-        no("category", Text, SHOWN),
+        no("description", Text, DISPLAY_ONLY),
+        no("category", Text, DISPLAY_ONLY),
         yes("choices", Kind::AnyList),
         yes("min", Number),
         yes("max", Number),
@@ -197,7 +194,7 @@ static PARAMETER: Shape = Shape {
         yes("pass-false-as", Text),
         yes("multiple", Kind::Choice(&["none", "repeat", "separate"])),
         yes("multiple-separator", Text),
-        no("widget", Kind::Widget, SHOWN),
+        no("widget", Kind::Widget, DISPLAY_ONLY),
     ],
 };
 
@@ -216,7 +213,7 @@ pub static MOUNT: Shape = Shape {
 pub static WIDGET: Shape = Shape {
     name: "widget",
     required: &["type"],
-    fields: &[no("type", Text, SHOWN), no("settings", Kind::Mapping, SHOWN)],
+    fields: &[no("type", Text, DISPLAY_ONLY), no("settings", Kind::Mapping, DISPLAY_ONLY)],
 };
 
 static LIMITS: Shape = Shape {
@@ -235,23 +232,25 @@ static RESOURCES: Shape = Shape {
     ],
 };
 
+// gpool runs no items of the kinds below: their fields have no marks of their own.
+
 pub static TASK: Shape = Shape {
     name: "task",
     required: &["name", "step"],
     fields: &[
         yes("name", Text),
         yes("step", Text),
-        partly("type", Text, "distributed, grid_search and manual_search run"),
-        no("description", Text, SHOWN),
-        refused("engine", Text, BAYESIAN),
-        partly("execution-count", Integer, "the number of tasks of a distributed task"),
-        no("execution-batch-size", Integer, BAYESIAN),
+        yes("type", Text),
+        yes("description", Text),
+        yes("engine", Text),
+        yes("execution-count", Integer),
+        yes("execution-batch-size", Integer),
         yes("maximum-queued-executions", Integer),
-        refused("optimization-target-metric", Text, BAYESIAN),
-        refused("optimization-target-value", Number, BAYESIAN),
-        no("on-child-error", Text, "executions of a task do not stop each other"),
-        no("reuse-children", Bool, "each execution runs"),
-        no("stop-condition", Text, "gpool does not stop jobs by their metadata"),
+        yes("optimization-target-metric", Text),
+        yes("optimization-target-value", Number),
+        yes("on-child-error", Text),
+        yes("reuse-children", Bool),
+        yes("stop-condition", Text),
         yes("parameters", List(&Kind::Shape(&VARIANT))),
         yes("parameter-sets", List(&Kind::Mapping)),
     ],
@@ -262,11 +261,7 @@ static VARIANT: Shape = Shape {
     required: &["name", "rules", "style"],
     fields: &[
         yes("name", Text),
-        partly(
-            "style",
-            Kind::Choice(&["linear", "logspace", "multiple", "random", "single"]),
-            TASKS,
-        ),
+        yes("style", Kind::Choice(&["linear", "logspace", "multiple", "random", "single"])),
         yes("rules", Kind::Shape(&RULES)),
     ],
 };
@@ -277,14 +272,14 @@ static RULES: Shape = Shape {
     fields: &[
         yes("base", Number),
         yes("count", Number),
-        refused("distribution", Text, "gpool runs no random search"),
+        yes("distribution", Text),
         yes("end", Number),
         yes("integerify", Bool),
         yes("items", List(&Kind::Scalar)),
         yes("max", Number),
         yes("min", Number),
-        no("numberify", Bool, "values have their types"),
-        refused("seed", Number, "gpool runs no random search"),
+        yes("numberify", Bool),
+        yes("seed", Number),
         yes("start", Number),
         yes("step", Number),
         yes("value", Number),
@@ -299,7 +294,7 @@ pub static PIPELINE: Shape = Shape {
         yes("nodes", List(&Kind::Node)),
         yes("edges", List(&Kind::Edge)),
         yes("parameters", List(&Kind::Shape(&PIPELINE_PARAMETER))),
-        no("reuse-executions", Bool, "each execution runs"),
+        yes("reuse-executions", Bool),
     ],
 };
 
@@ -311,16 +306,14 @@ static PIPELINE_PARAMETER: Shape = Shape {
         yes("default", Any),
         yes("target", Text),
         yes("targets", TextOrList),
-        no("category", Text, SHOWN),
-        no("description", Text, SHOWN),
+        yes("category", Text),
+        yes("description", Text),
     ],
 };
 
 const NODE_ERRORS: Kind = Kind::Choice(&["stop-all", "stop-next", "continue", "retry"]);
 const MERGE_MODES: Kind = Kind::Choice(&["replace", "append"]);
 const ACTIONS: Kind = List(&Kind::Shape(&ACTION));
-const NO_ACTIONS: &str = "gpool has no actions of nodes";
-const NO_COMMITS: &str = "gpool runs nodes from the files of the pipeline";
 
 pub static EXECUTION_NODE: Shape = Shape {
     name: "execution node",
@@ -330,10 +323,10 @@ pub static EXECUTION_NODE: Shape = Shape {
         yes("type", Kind::Choice(&["execution"])),
         yes("step", Text),
         yes("override", Kind::Shape(&OVERRIDE)),
-        partly("on-error", NODE_ERRORS, "stop-all stops the nodes that depend on this one"),
+        yes("on-error", NODE_ERRORS),
         yes("edge-merge-mode", MERGE_MODES),
-        refused("actions", ACTIONS, NO_ACTIONS),
-        refused("commit", Text, NO_COMMITS),
+        yes("actions", ACTIONS),
+        yes("commit", Text),
     ],
 };
 
@@ -342,14 +335,14 @@ pub static TASK_NODE: Shape = Shape {
     required: &["name", "type"],
     fields: &[
         yes("name", Text),
-        refused("type", Kind::Choice(&["task"]), "gpool runs pipelines of executions"),
+        yes("type", Kind::Choice(&["task"])),
         yes("step", Text),
         yes("task", Text),
         yes("override", Kind::Shape(&OVERRIDE)),
-        partly("on-error", NODE_ERRORS, "stop-all stops the nodes that depend on this one"),
+        yes("on-error", NODE_ERRORS),
         yes("edge-merge-mode", MERGE_MODES),
-        refused("actions", ACTIONS, NO_ACTIONS),
-        refused("commit", Text, NO_COMMITS),
+        yes("actions", ACTIONS),
+        yes("commit", Text),
     ],
 };
 
@@ -358,12 +351,12 @@ pub static DEPLOYMENT_NODE: Shape = Shape {
     required: &["name", "deployment", "type"],
     fields: &[
         yes("name", Text),
-        refused("type", Kind::Choice(&["deployment"]), DEPLOYMENTS),
-        refused("deployment", Text, DEPLOYMENTS),
-        no("endpoints", List(&Text), DEPLOYMENTS),
-        no("aliases", List(&Text), DEPLOYMENTS),
-        no("on-error", Kind::Choice(&["stop-all", "stop-next", "continue"]), DEPLOYMENTS),
-        no("actions", ACTIONS, NO_ACTIONS),
+        yes("type", Kind::Choice(&["deployment"])),
+        yes("deployment", Text),
+        yes("endpoints", List(&Text)),
+        yes("aliases", List(&Text)),
+        yes("on-error", Kind::Choice(&["stop-all", "stop-next", "continue"])),
+        yes("actions", ACTIONS),
     ],
 };
 
@@ -379,73 +372,58 @@ static OVERRIDE: Shape = Shape {
         yes("inputs", List(&Kind::Shape(&INPUT))),
         yes("mounts", List(&Kind::Mount)),
         yes("parameters", List(&Kind::Shape(&PARAMETER))),
-        no("runtime-config-preset", Text, SETTINGS),
+        yes("runtime-config-preset", Text),
     ],
 };
 
 static ACTION: Shape = Shape {
     name: "action",
     required: &["when", "then"],
-    fields: &[
-        refused("when", TextOrList, NO_ACTIONS),
-        refused("then", TextOrList, NO_ACTIONS),
-        refused("if", TextOrList, NO_ACTIONS),
-    ],
+    fields: &[yes("when", TextOrList), yes("then", TextOrList), yes("if", TextOrList)],
 };
 
 pub static EDGE: Shape = Shape {
     name: "edge",
     required: &["source", "target"],
-    fields: &[
-        yes("source", Text),
-        yes("target", Text),
-        no("configuration", Kind::Mapping, "gpool passes all files of an output"),
-    ],
+    fields: &[yes("source", Text), yes("target", Text), yes("configuration", Kind::Mapping)],
 };
 
 pub static ENDPOINT: Shape = Shape {
     name: "endpoint",
     required: &["name", "image"],
     fields: &[
-        refused("name", Kind::Slug, DEPLOYMENTS),
-        no("image", Text, DEPLOYMENTS),
-        no("description", Text, DEPLOYMENTS),
-        no("files", List(&Kind::Shape(&FILE)), DEPLOYMENTS),
-        no("node-selector", Kind::Selector, DEPLOYMENTS),
-        no("port", Kind::Within(1025.0, 65535.0), DEPLOYMENTS),
-        no("resources", Kind::Shape(&ENDPOINT_RESOURCES), DEPLOYMENTS),
-        no("server-command", TextOrList, DEPLOYMENTS),
-        no("wsgi", Text, DEPLOYMENTS),
-        no("shared-volumes", List(&Kind::Shape(&SHARED_VOLUME)), DEPLOYMENTS),
-        no("tolerations", List(&Kind::Shape(&TOLERATION)), DEPLOYMENTS),
-        no("workspace-volume", Kind::Shape(&WORKSPACE_VOLUME), DEPLOYMENTS),
+        yes("name", Kind::Slug),
+        yes("image", Text),
+        yes("description", Text),
+        yes("files", List(&Kind::Shape(&FILE))),
+        yes("node-selector", Kind::Selector),
+        yes("port", Kind::Within(1025.0, 65535.0)),
+        yes("resources", Kind::Shape(&ENDPOINT_RESOURCES)),
+        yes("server-command", TextOrList),
+        yes("wsgi", Text),
+        yes("shared-volumes", List(&Kind::Shape(&SHARED_VOLUME))),
+        yes("tolerations", List(&Kind::Shape(&TOLERATION))),
+        yes("workspace-volume", Kind::Shape(&WORKSPACE_VOLUME)),
     ],
 };
 
 static FILE: Shape = Shape {
     name: "file",
     required: &["name", "path"],
-    fields: &[
-        no("name", Text, DEPLOYMENTS),
-        no("path", Text, DEPLOYMENTS),
-        no("description", Text, DEPLOYMENTS),
-    ],
+    fields: &[yes("name", Text), yes("path", Text), yes("description", Text)],
 };
 
-static WHOLE_LIMITS: Shape = Shape {
-    name: "range",
-    required: &[],
-    fields: &[no("min", Integer, DEPLOYMENTS), no("max", Integer, DEPLOYMENTS)],
-};
+static WHOLE_LIMITS: Shape =
+    Shape { name: "range", required: &[], fields: &[yes("min", Integer), yes("max", Integer)] };
 
 static ENDPOINT_RESOURCES: Shape = Shape {
     name: "resources",
     required: &[],
     fields: &[
-        no("cpu", Kind::Shape(&LIMITS), DEPLOYMENTS),
-        no("memory", Kind::Shape(&LIMITS), DEPLOYMENTS),
-        no("devices", Kind::Devices, DEPLOYMENTS),
-        no("ephemeral-storage", Kind::Shape(&WHOLE_LIMITS), DEPLOYMENTS),
+        yes("cpu", Kind::Shape(&LIMITS)),
+        yes("memory", Kind::Shape(&LIMITS)),
+        yes("devices", Kind::Devices),
+        yes("ephemeral-storage", Kind::Shape(&WHOLE_LIMITS)),
     ],
 };
 
@@ -453,10 +431,10 @@ static SHARED_VOLUME: Shape = Shape {
     name: "shared volume",
     required: &["pvc-name", "mount-path"],
     fields: &[
-        no("pvc-name", Text, DEPLOYMENTS),
-        no("mount-path", Text, DEPLOYMENTS),
-        no("sub-path", Text, DEPLOYMENTS),
-        no("read-only", Bool, DEPLOYMENTS),
+        yes("pvc-name", Text),
+        yes("mount-path", Text),
+        yes("sub-path", Text),
+        yes("read-only", Bool),
     ],
 };
 
@@ -464,9 +442,9 @@ static WORKSPACE_VOLUME: Shape = Shape {
     name: "workspace volume",
     required: &["mount-path", "size"],
     fields: &[
-        no("mount-path", Text, DEPLOYMENTS),
-        no("size", Kind::Within(1.0, f64::INFINITY), DEPLOYMENTS),
-        no("storage-class-name", Text, DEPLOYMENTS),
+        yes("mount-path", Text),
+        yes("size", Kind::Within(1.0, f64::INFINITY)),
+        yes("storage-class-name", Text),
     ],
 };
 
@@ -474,17 +452,17 @@ pub static TOLERATION: Shape = Shape {
     name: "toleration",
     required: &[],
     fields: &[
-        no("key", Text, DEPLOYMENTS),
-        no("operator", Kind::Choice(&["Exists", "Equal"]), DEPLOYMENTS),
-        no("value", Text, DEPLOYMENTS),
-        no("effect", Kind::Choice(&["PreferNoSchedule", "NoSchedule", "NoExecute"]), DEPLOYMENTS),
+        yes("key", Text),
+        yes("operator", Kind::Choice(&["Exists", "Equal"])),
+        yes("value", Text),
+        yes("effect", Kind::Choice(&["PreferNoSchedule", "NoSchedule", "NoExecute"])),
     ],
 };
 
 pub static DEPLOYMENT: Shape = Shape {
     name: "deployment",
     required: &["name"],
-    fields: &[refused("name", Text, DEPLOYMENTS), no("defaults", Kind::Mapping, DEPLOYMENTS)],
+    fields: &[yes("name", Text), yes("defaults", Kind::Mapping)],
 };
 
 /// The items of the file by their key.

@@ -176,20 +176,20 @@ impl Tree {
             }
             Event::Scalar(text, style, anchor, tag) => {
                 let value = scalar(&text, style, tag.as_deref(), line)?;
-                self.put(Node { line, value }, anchor, 1)?;
+                self.add_node(Node { line, value }, anchor, 1)?;
             }
             Event::Alias(anchor) => {
                 let Some((node, n_values)) = self.anchors.get(&anchor).cloned() else {
                     return Err(Finding::error(line, "an alias stands inside its own anchor"));
                 };
-                self.put(node, 0, n_values)?;
+                self.add_node(node, 0, n_values)?;
             }
             Event::SequenceStart(anchor, tag) => {
-                known(tag.as_deref(), "seq", line)?;
+                check_tag(tag.as_deref(), "seq", line)?;
                 self.begin(line, anchor, OpenShape::List(Vec::new()))?;
             }
             Event::MappingStart(anchor, tag) => {
-                known(tag.as_deref(), "map", line)?;
+                check_tag(tag.as_deref(), "map", line)?;
                 let shape = OpenShape::Map { entries: Vec::new(), merged: Vec::new(), key: None };
                 self.begin(line, anchor, shape)?;
             }
@@ -201,7 +201,7 @@ impl Tree {
                             Value::Map(with_merged(entries, merged)?)
                         }
                     };
-                    self.put(Node { line: open.line, value }, open.anchor, 1)?;
+                    self.add_node(Node { line: open.line, value }, open.anchor, 1)?;
                 }
             }
             _ => {}
@@ -219,7 +219,7 @@ impl Tree {
     }
 
     /// Adds a complete value to the list or mapping around it.
-    fn put(&mut self, node: Node, anchor: usize, n_values: usize) -> Result<(), Finding> {
+    fn add_node(&mut self, node: Node, anchor: usize, n_values: usize) -> Result<(), Finding> {
         self.n_values += n_values;
         if self.n_values > VALUES_MAX {
             let what = format!("the file has more than {VALUES_MAX} values");
@@ -319,7 +319,7 @@ fn scalar(
 }
 
 /// Checks the tag of a list or mapping.
-fn known(tag: Option<&Tag>, suffix: &str, line: usize) -> Result<(), Finding> {
+fn check_tag(tag: Option<&Tag>, suffix: &str, line: usize) -> Result<(), Finding> {
     match tag {
         Some(tag) if !tag.is_yaml_core_schema() || tag.suffix != suffix => Err(bad_tag(tag, line)),
         _ => Ok(()),

@@ -16,9 +16,9 @@ use serde_json::json;
 
 #[derive(Debug, Clone, Args)]
 #[command(
-    after_help = "Put FOLDER into PATH, before the Slurm, gflow or Valohai client to replace. If the folder \
-    has another file with one of these names, the command changes nothing. gpool help slurm, \
-    gpool help gflow and gpool help valohai describe the commands."
+    after_help = "Put FOLDER into PATH, before the Slurm, gflow or Valohai client to replace. \
+    If the folder has another file with one of these names, the command changes nothing. gpool \
+    help slurm, gpool help gflow and gpool help valohai describe the commands."
 )]
 pub struct InstallShimsArgs {
     /// Create sbatch srun salloc squeue scancel scontrol sinfo sacct sacctmgr sstat seff sreport

@@ -17,7 +17,7 @@ use crate::plan::{Folders, Plan, PlannedInput, PlannedMount, PlannedSource};
 use crate::{config_files, file, folder, inputs, invalid};
 
 /// Values of parameters, and sources of inputs by name.
-struct GivenValues {
+struct StepValues {
     parameters: Values,
     inputs: Vec<(String, Vec<String>)>,
 }
@@ -32,7 +32,7 @@ pub fn run(name: &str, line: &RunLine, session: &Session) -> Result {
     let (config, warnings) = read(&project, flags)?;
     warnings.iter().for_each(|warning| session.screen.warn(&safe(warning)));
     let step = file::step(&config, name, &flags.yaml)?;
-    let given = given(step, line)?;
+    let values = values(step, line)?;
     let variables = variables(&flags.var)?;
     let exported = std::env::var("VH_GPUS").ok();
     let is_in_job = std::env::var_os("GPOOL_JOB_ID").is_some();
@@ -42,7 +42,7 @@ pub fn run(name: &str, line: &RunLine, session: &Session) -> Result {
         .map_err(|why| invalid(format!("step {name:?}: {why}")))?;
     let client = session.client()?;
     let image = image(step, flags, &client, session)?;
-    let mut plan = plan(step, flags, &given, &project)?;
+    let mut plan = plan(step, flags, &values, &project)?;
     // A dry run copies no files.
     if flags.dry_run {
         let words = words(step, flags, &request, image, Path::new("/valohai"), &client)?;
@@ -88,7 +88,7 @@ fn variables(words: &[String]) -> Result<Vec<(String, String)>> {
 }
 
 /// Sorts the options into parameters and inputs, and checks that nothing is missing.
-fn given(step: &Step, line: &RunLine) -> Result<GivenValues> {
+fn values(step: &Step, line: &RunLine) -> Result<StepValues> {
     let mut texts: Vec<(&str, Vec<String>)> = Vec::new();
     for (name, value) in &line.options {
         let is_known = step.parameters.iter().any(|it| it.name == *name)
@@ -131,7 +131,7 @@ fn given(step: &Step, line: &RunLine) -> Result<GivenValues> {
         }
         inputs.push((input.name.clone(), sources));
     }
-    Ok(GivenValues { parameters, inputs })
+    Ok(StepValues { parameters, inputs })
 }
 
 fn unknown_option(step: &Step, name: &str) -> Failure {
@@ -167,7 +167,7 @@ fn image<'a>(
     Ok(None)
 }
 
-fn plan(step: &Step, flags: &RunFlags, given: &GivenValues, project: &Path) -> Result<Plan> {
+fn plan(step: &Step, flags: &RunFlags, values: &StepValues, project: &Path) -> Result<Plan> {
     let prefixes: Prefixes = flags
         .prefix
         .iter()
@@ -175,7 +175,7 @@ fn plan(step: &Step, flags: &RunFlags, given: &GivenValues, project: &Path) -> R
         .collect::<std::result::Result<_, _>>()
         .map_err(|why| invalid(format!("--prefix: {why}")))?;
     let sources = |input: &Input| -> Result<Vec<PlannedSource>> {
-        let own = given.inputs.iter().find(|(name, _)| *name == input.name);
+        let own = values.inputs.iter().find(|(name, _)| *name == input.name);
         let addresses = own.map(|(_, sources)| sources.as_slice()).unwrap_or_default();
         addresses.iter().map(|address| source(address, input, flags, &prefixes)).collect()
     };
@@ -201,12 +201,12 @@ fn plan(step: &Step, flags: &RunFlags, given: &GivenValues, project: &Path) -> R
         let (source, target) = (mount.source.clone(), mount.target.clone());
         mounts.push(PlannedMount { source, target, is_readonly: mount.is_readonly });
     }
-    let parameters = given.parameters.iter();
+    let parameters = values.parameters.iter();
     Ok(Plan {
         step: step.name.clone(),
         title: flags.title.clone().unwrap_or_else(|| step.name.clone()),
         commit: "adhoc".to_owned(),
-        script: script(&step.command_lines(&given.parameters)),
+        script: script(&step.command_lines(&values.parameters)),
         parameters: parameters.map(|(name, it)| (name.clone(), scalar::json(it))).collect(),
         inputs: inputs.collect::<Result<_>>()?,
         mounts,
@@ -315,8 +315,8 @@ fn gpus(request: &StepRequest, client: &Client) -> Result<String> {
 
 /// The pool of the environment: its entry in the map, or the pool of the same name.
 fn pool(step: &Step, flags: &RunFlags, client: &Client) -> Result<Option<String>> {
-    let given = flags.environment.as_ref();
-    let Some(environment) = given.or(step.environment.as_ref()) else { return Ok(None) };
+    let chosen = flags.environment.as_ref();
+    let Some(environment) = chosen.or(step.environment.as_ref()) else { return Ok(None) };
     for text in &flags.environment_pool {
         let Some((name, pool)) = text.split_once('=') else {
             let what = format!("--environment-pool {text:?} is not ENVIRONMENT=POOL");

@@ -94,7 +94,7 @@ fn from_path(
     let source = Path::new(path);
     if !path.contains('*') && !source.is_dir() {
         let name = input.filename.as_deref().map_or_else(|| file_name(path), Ok)?;
-        put(source, &inside(target, Path::new(name))?, place)?;
+        place_file(source, &inside(target, Path::new(name))?, place)?;
         return Ok(vec![name.to_owned()]);
     }
     let pattern = match path.contains('*') {
@@ -117,7 +117,7 @@ fn from_path(
             Folders::Full => PathBuf::from(text.trim_start_matches('/')),
             Folders::Suffix => file.clone(),
         };
-        put(&whole, &inside(target, &name)?, place)?;
+        place_file(&whole, &inside(target, &name)?, place)?;
         names.push(name.display().to_string());
     }
     if names.is_empty() {
@@ -135,7 +135,7 @@ fn inside(folder: &Path, name: &Path) -> Result<PathBuf, String> {
     Ok(folder.join(name))
 }
 
-fn put(source: &Path, target: &Path, place: Place) -> Result<(), String> {
+fn place_file(source: &Path, target: &Path, place: Place) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("{}: {error}", source.display());
     if !source.is_file() {
         return Err(format!("{} is missing, or no file", source.display()));

@@ -39,10 +39,10 @@ enum VhAction {
     #[command(visible_alias = "exec")]
     Execution(executions::ExecutionArgs),
     /// Run a task: not supported
-    #[command(hide = true)]
+    #[command(hide = true, disable_help_flag = true)]
     Task(Refused),
     /// Run a pipeline: not supported
-    #[command(hide = true)]
+    #[command(hide = true, disable_help_flag = true)]
     Pipeline(Refused),
 }
 

@@ -164,20 +164,33 @@ pub(super) const JOBS: &Table = &[
             ("gpool requeue 1842 --hold", "Hold it until gpool release"),
         ],
     ),
+    ("vh", &[("gpool vh execution run train --adhoc", "Run a step of a valohai.yaml as a job")]),
     ("vh lint", &[("gpool vh lint", "Check valohai.yaml, and list how gpool treats its keys")]),
+    ("vh execution", &[("gpool vh execution list", "List your executions")]),
     (
         "vh execution run",
         &[
-            ("gpool vh exec run train --adhoc VH_GPUS=2", "Run a step of the working tree"),
+            ("gpool vh execution run train --adhoc VH_GPUS=2", "Run a step of the working tree"),
             (
-                "gpool vh exec run train --adhoc --watch --epochs=3 --images=/data/images",
-                "Set a parameter and an input, and show the output",
+                "gpool vh execution run train --adhoc --epochs=3 --images=/data/images",
+                "Set a parameter and an input",
             ),
         ],
     ),
+    ("vh execution list", &[("gpool vh execution list -n 5", "List the newest executions")]),
+    ("vh execution info", &[("gpool vh execution info @", "Show your newest job")]),
+    ("vh execution logs", &[("gpool vh execution logs 17", "Print the output of execution 17")]),
     (
         "vh execution outputs",
-        &[("gpool vh exec outputs @ --download results", "Copy the outputs of the newest job")],
+        &[(
+            "gpool vh execution outputs @ --download results",
+            "Copy the outputs of the newest job",
+        )],
+    ),
+    ("vh execution stop", &[("gpool vh execution stop 17 18", "Stop two executions")]),
+    (
+        "vh execution watch",
+        &[("gpool vh execution watch @", "Follow the output of the newest job")],
     ),
     (
         "secret",

@@ -114,7 +114,7 @@ pub static VERBS: &[Verb] = verbs! {
     Start "import": import::ImportArgs, "Import the waiting jobs of another scheduler",
         |args, line| import::run(&args, line.session);
     Start "install-shims": install_shims::InstallShimsArgs,
-        "Create links with the names of Slurm's, gflow's or Valohai's commands",
+        "Create links named like the commands of Slurm, gflow or Valohai",
         |args, line| install_shims::run(&args, line.session);
     Start "shim": shim::ShimArgs, "Run a command of Slurm, gflow or Valohai, e.g. squeue",
         |args, line| shim::run(&args, line.session);

@@ -11,7 +11,7 @@ use crate::harness::{Cluster, Ran, Running};
 /// Links in a folder of the cluster that comes first in `PATH`.
 pub fn installed(cluster: &Cluster) -> PathBuf {
     let folder = cluster.path("bin");
-    let words = ["install-shims", "--slurm", "--gflow"].map(Into::into);
+    let words = ["install-shims", "--slurm", "--gflow", "--valohai"].map(Into::into);
     let words = words.into_iter().chain([folder.clone().into_os_string()]);
     assert_eq!(cluster.gpool(words).ok().lines().count(), SHIMS.len());
     folder

@@ -27,6 +27,7 @@ const SENTENCES: &[&str] = &[
     "knows",
     "leaves",
     "lends",
+    "mounts",
     "moves",
     "needs",
     "predicts",
@@ -52,8 +53,19 @@ const SENTENCES: &[&str] = &[
     "writes",
 ];
 
-/// Flags of other programs that texts name: of Slurm's plugins, of cargo, and of examples.
-const FOREIGN: &[&str] = &["uenv", "container-image", "locked", "path", "package", "lr", "bs"];
+/// Flags of other programs that texts name: of Slurm's plugins, of cargo, of Snakemake, and of examples.
+const FOREIGN: &[&str] = &[
+    "uenv",
+    "container-image",
+    "locked",
+    "path",
+    "package",
+    "lr",
+    "bs",
+    "epochs",
+    "images",
+    "rerun-incomplete",
+];
 
 /// The kinds of mentions of a command.
 #[derive(Clone, Copy, PartialEq)]
