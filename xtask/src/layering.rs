@@ -286,9 +286,7 @@ fn read_crates(root: &Path) -> anyhow::Result<Vec<Crate>> {
         .no_deps()
         .exec()
         .context("reading cargo metadata")?;
-    let folder_of = |path: &Path| {
-        path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
-    };
+    let folder_of = |it: &Path| it.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let mut crates = Vec::new();
     for package in metadata.packages {
         let manifest = package.manifest_path.as_std_path();

@@ -1,7 +1,7 @@
 //! The requirements of the tests beside cargo: a few programs, each with its Debian package; from
 //! Python's package index schemathesis, Playwright, aiosmtpd, clients of Slurm, Ansible, tools for
-//! Python, valohai-yaml, and Node; and an identity provider from npm. Installs missing ones where that is
-//! permitted, and starts none of their services; otherwise the messages name the packages.
+//! Python, valohai-yaml, and Node; and an identity provider from npm. Installs missing ones where
+//! that is permitted, and starts none of their services; otherwise the messages name the packages.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;

@@ -1,6 +1,7 @@
-//! Compatibility with other schedulers: the commands of Slurm, gflow and Valohai under their own names, and
-//! the import of a gflow queue. Each flag has a row in a table that defines its treatment; none is
-//! ignored silently. `gpool_cli::foreign` translates their flags into job requests.
+//! Compatibility with other schedulers: the commands of Slurm, gflow and Valohai under their own
+//! names, and the import of a gflow queue. Each flag of Slurm and gflow has a row in a table that
+//! defines its treatment; none is ignored silently. `gpool_cli::foreign` translates their flags
+//! into job requests.
 
 #![forbid(unsafe_code)]
 #![allow(

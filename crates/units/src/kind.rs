@@ -153,7 +153,6 @@ impl OnIdle {
     }
 
     /// Whether it is the default.
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
     #[must_use]
     pub fn is_report(&self) -> bool {
         *self == Self::Report

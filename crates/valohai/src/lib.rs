@@ -13,6 +13,7 @@ pub mod scalar;
 mod schema;
 pub mod shape;
 pub mod source;
+pub mod value;
 pub mod yaml;
 
 use config::{Config, Step};

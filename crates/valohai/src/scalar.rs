@@ -1,6 +1,6 @@
 //! The types of plain scalars in YAML 1.1, and values as Python writes them.
 
-use crate::yaml::{Node, Value};
+use crate::value::{Key, Node, Value};
 
 /// The value of a plain scalar.
 #[must_use]
@@ -126,7 +126,7 @@ pub fn text(value: &Value) -> String {
             format!("[{}]", items.join(", "))
         }
         Value::Map(entries) => {
-            let pair = |(key, node): &(crate::yaml::Key, Node)| {
+            let pair = |(key, node): &(Key, Node)| {
                 let key = Value::Text(key.text.clone());
                 format!("{}: {}", quoted(&key), quoted(&node.value))
             };

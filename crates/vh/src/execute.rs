@@ -12,9 +12,10 @@ use gpool_valohai::request::StepRequest;
 use gpool_valohai::scalar;
 use gpool_valohai::source::{Prefixes, Source, find, prefix};
 
+use crate::failure::invalid;
 use crate::options::{RunFlags, RunLine};
 use crate::plan::{Folders, Plan, PlannedInput, PlannedMount, PlannedSource};
-use crate::{config_files, file, folder, inputs, invalid};
+use crate::{config_files, file, folder, inputs};
 
 /// Values of parameters, and sources of inputs by name.
 struct StepValues {

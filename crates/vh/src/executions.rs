@@ -16,8 +16,9 @@ use gpool_cli::session::Session;
 use gpool_client::{Client, JobsQuery};
 use gpool_wire::{Job, Problem, catalogue};
 
+use crate::failure::invalid;
 use crate::options::{self, RunFlags};
-use crate::{execute, folder, invalid};
+use crate::{execute, folder};
 
 #[derive(Debug, Clone, Args)]
 pub struct ExecutionArgs {

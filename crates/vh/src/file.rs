@@ -8,7 +8,7 @@ use gpool_valohai::config::{Config, Step};
 use gpool_valohai::finding::Level;
 use gpool_wire::catalogue;
 
-use crate::invalid;
+use crate::failure::invalid;
 
 /// The name of the file.
 pub const NAME: &str = "valohai.yaml";
@@ -39,7 +39,7 @@ pub fn text(path: &Path) -> Result<String> {
     String::from_utf8(bytes).map_err(|_| invalid(format!("{} is not UTF-8", path.display())))
 }
 
-/// The items of a file whose steps can run, with warnings about it.
+/// The items of a file without errors in its steps, with warnings about it.
 ///
 /// # Errors
 /// The file has errors.

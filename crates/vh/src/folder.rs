@@ -11,7 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use gpool_cli::failure::Result;
 
-use crate::invalid;
+use crate::failure::invalid;
 use crate::plan::{FILE, Plan};
 
 /// The folder of all executions of the user.

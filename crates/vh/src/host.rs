@@ -10,8 +10,9 @@ use clap::Args;
 use gpool_cli::failure::Result;
 use rustix::fs::{FlockOperation, flock};
 
+use crate::failure::invalid;
 use crate::plan::Plan;
-use crate::{config_files, inputs, invalid, isolate};
+use crate::{config_files, inputs, isolate};
 
 /// The name of the verb.
 pub const VERB: &str = "vh-host";

@@ -152,7 +152,7 @@ fn place_file(source: &Path, target: &Path, place: Place) -> Result<(), String> 
     }
 }
 
-/// Whether a text matches a pattern, in which `*` stands for any text.
+/// Whether a text matches a pattern; `*` stands for any text.
 fn matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A private `/valohai` for a step on the host: a mount namespace whose root is the real one with
+//! A private `/valohai` for a step on the host: a mount namespace; its root is the real one with
 //! the folder of the execution at `/valohai`. Without root, a user namespace allows it; each user
 //! keeps its ID.
 

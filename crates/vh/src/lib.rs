@@ -9,6 +9,7 @@
 mod config_files;
 mod execute;
 mod executions;
+mod failure;
 mod file;
 mod folder;
 pub mod host;
@@ -32,6 +33,7 @@ pub struct VhArgs {
 }
 
 #[derive(Debug, Clone, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one in a process")]
 enum VhAction {
     /// Check a valohai.yaml, and list how gpool treats its keys
     Lint(lint::LintArgs),
@@ -73,9 +75,4 @@ pub fn run(args: VhArgs, session: &Session) -> Result {
 fn unsupported(kind: &str, words: &[String]) -> Failure {
     let words: Vec<&str> = std::iter::once(kind).chain(words.iter().map(String::as_str)).collect();
     Failure::new(catalogue::INVALID, format!("gpool does not run vh {}", words.join(" ")))
-}
-
-/// A failure of a request.
-pub(crate) fn invalid(what: impl Into<String>) -> Failure {
-    Failure::new(catalogue::INVALID, what)
 }

@@ -13,7 +13,8 @@ use gpool_valohai::finding::Level;
 use gpool_valohai::shape::Mark;
 use serde_json::json;
 
-use crate::{file, invalid};
+use crate::failure::invalid;
+use crate::file;
 
 #[derive(Debug, Clone, Args)]
 pub struct LintArgs {

@@ -5,7 +5,7 @@ use clap::{Args, Command, FromArgMatches as _};
 use gpool_cli::failure::Result;
 use gpool_cli::usage;
 
-use crate::invalid;
+use crate::failure::invalid;
 
 /// The flags of `exec run`.
 #[derive(Debug, Clone, Default, Args)]

@@ -1,5 +1,5 @@
-//! Steps of a valohai.yaml as jobs: the examples of Valohai's documents, and a step with parameters,
-//! inputs, outputs and metrics.
+//! Steps of a valohai.yaml as jobs: the examples of Valohai's documents, and a step with
+//! parameters, inputs, outputs and metrics.
 
 use std::fs;
 

@@ -23,8 +23,9 @@ const DEVICES: &str = "    resources: {devices: {nvidia.com/gpu: 2}}\n";
 
 #[test]
 fn gpus_come_from_variables_and_devices() {
-    // The rest of the step, given variables, the shell's value, and the GPUs.
-    let cases: [(&str, &[(&str, &str)], Option<&str>, Option<&str>); 8] = [
+    /// The rest of the step, variables of the command line, the shell's value, and the GPUs.
+    type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], Option<&'a str>, Option<&'a str>);
+    let cases: [Case<'_>; 8] = [
         ("", &[], None, None),
         (FOUR, &[], None, Some("4")),
         (FOUR, &[("VH_GPUS", "2")], None, Some("2")),
@@ -140,8 +141,8 @@ fn scripts_stop_at_the_first_failure() {
 
 #[test]
 fn keys_have_marks() {
-    let text = "- step:\n    name: s\n    image: i\n    command: c\n    icon: x\n    mounts:\n      \
-                - {source: /a, destination: /b, type: nfs}\n";
+    let text = "- step:\n    name: s\n    image: i\n    command: c\n    icon: x\n    \
+                mounts:\n      - {source: /a, destination: /b, type: nfs}\n";
     let keys = Document::read(text).keys;
     let mark = |path: &str| {
         let key = keys.iter().find(|key| key.path == path).unwrap();

@@ -53,7 +53,8 @@ const SENTENCES: &[&str] = &[
     "writes",
 ];
 
-/// Flags of other programs that texts name: of Slurm's plugins, of cargo, of Snakemake, and of examples.
+/// Flags of other programs that texts name: of Slurm's plugins, of cargo, of Snakemake, and of
+/// examples.
 const FOREIGN: &[&str] = &[
     "uenv",
     "container-image",
