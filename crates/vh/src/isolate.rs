@@ -30,7 +30,15 @@ mkdir "$root/valohai"
 mount --rbind "$execution" "$root/valohai"
 tab=$(printf '\t')
 printf '%s' "$MOUNTS" | while IFS=$tab read -r source target how; do
-    mkdir -p "$root$target"
+    if [ ! -d "$root$target" ]; then
+        top=${target#/}
+        if [ -e "/${top%%/*}" ]; then
+            # It would be made on the real file system.
+            echo "gpool: can't mount $source: $target does not exist" >&2
+            exit 1
+        fi
+        mkdir -p "$root$target"
+    fi
     mount --rbind "$source" "$root$target"
     if [ "$how" = ro ]; then mount -o remount,bind,ro "$root$target"; fi
 done

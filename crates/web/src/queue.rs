@@ -38,8 +38,8 @@ pub struct Queue<'a> {
     pub frame: Frame<'a>,
     pub filters: &'a Filters,
     pub jobs: &'a [Job],
-    /// The number of matching jobs that have not ended.
-    pub n_jobs: Option<u64>,
+    /// The number of rows on all pages, where it is known.
+    pub n_rows: Option<u64>,
     /// The query of the next page.
     pub next: Option<&'a str>,
     /// The address of the page without the order.
@@ -56,7 +56,7 @@ struct QueuePage<'a> {
     filters: &'a Filters,
     states: Vec<(&'a str, &'a str, bool)>,
     table: JobTable,
-    n_jobs: Option<u64>,
+    n_rows: Option<u64>,
     next: Option<&'a str>,
     /// Which jobs are sorted and shown, if not all.
     part: String,
@@ -76,7 +76,7 @@ impl Queue<'_> {
             filters: self.filters,
             states: states(&self.filters.state),
             table,
-            n_jobs: self.n_jobs,
+            n_rows: self.n_rows,
             next: self.next,
             part: self.part(),
             plan,

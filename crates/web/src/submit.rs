@@ -28,18 +28,21 @@ pub struct SubmitForm {
 }
 
 impl SubmitForm {
-    /// The request. Empty fields have the default of the server.
+    /// The request. Empty fields have the default of the server. Valohai's variable `VH_GPUS` is the
+    /// number of GPUs unless the form has another, as in `gpool submit -e`.
     #[must_use]
     pub fn job(&self) -> JobCreate {
         let given = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+        let environment = self.environment().unwrap_or_default();
+        let of_variable = || environment.get("VH_GPUS").and_then(|gpus| given(gpus));
         JobCreate {
             command: ["sh", "-c", self.command.trim()].map(str::to_owned).into(),
-            gpus: given(&self.gpus),
+            gpus: given(&self.gpus).or_else(of_variable),
             time: given(&self.time).map(Into::into),
             name: given(&self.name),
             project: given(&self.project),
             directory: given(&self.cwd),
-            environment: self.environment().unwrap_or_default(),
+            environment,
             preemptible: self.preemptible.then_some(true),
             hold: self.hold,
             ..JobCreate::default()

@@ -97,6 +97,21 @@ impl NvmlSource {
         }
     }
 
+    /// The file of the loaded NVML library: by its path, or from the kernel's list of mappings.
+    fn loaded(&self) -> Option<PathBuf> {
+        let named = PathBuf::from(&self.library);
+        if named.is_absolute() {
+            return Some(named);
+        }
+        let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+        let paths = maps.lines().filter_map(|line| Some(Path::new(line.get(line.find('/')?..)?)));
+        let is_it = |path: &&Path| {
+            path.file_name()
+                .is_some_and(|name| name.as_encoded_bytes().starts_with(NAME.as_bytes()))
+        };
+        paths.into_iter().find(is_it).map(Path::to_owned)
+    }
+
     fn cards(&self) -> MutexGuard<'_, BTreeMap<DeviceUuid, Arc<Card>>> {
         self.cards.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -225,13 +240,13 @@ impl DeviceSource for NvmlSource {
     }
 
     fn libraries(&self) -> Option<Libraries> {
-        let nvml = loaded()?;
+        let nvml = self.loaded()?;
         let cuda = nvml.with_file_name(CUDA_LIBRARY);
         Some(Libraries { cuda: Some(cuda).filter(|cuda| cuda.exists()), nvml })
     }
 
     fn nvlink_domain(&self) -> Option<String> {
-        let library = loaded()?;
+        let library = self.loaded()?;
         let uuids: Vec<DeviceUuid> = self.cards().keys().cloned().collect();
         uuids.iter().find_map(|uuid| gpool_sys::nvml::nvlink_domain(&library, uuid.as_str()))
     }
@@ -243,10 +258,11 @@ impl DeviceSource for NvmlSource {
         limit: Option<Bytes>,
     ) -> Result<(), SourceError> {
         const CALL: &str = "nvmlDeviceSetMemoryLimits_v1";
-        let calls = loaded().and_then(|library| MemoryLimits::of(&library)).ok_or_else(|| {
-            let why = "the driver does not have it; drivers have it since 615".to_owned();
-            SourceError::Call { call: CALL, why }
-        })?;
+        let calls =
+            self.loaded().and_then(|library| MemoryLimits::of(&library)).ok_or_else(|| {
+                let why = "the driver does not have it; drivers have it since 615".to_owned();
+                SourceError::Call { call: CALL, why }
+            })?;
         calls
             .set(uuid.as_str(), group, limit.map(Bytes::get))
             .map_err(|why| SourceError::Call { call: CALL, why })
@@ -273,20 +289,6 @@ impl DeviceSource for NvmlSource {
         let parent = card.parent().ok_or(MigError::NoSuchDevice)?;
         mig::destroy(&self.library, parent, instance)
     }
-}
-
-/// The file of the loaded NVML library, from the kernel's list of mappings.
-fn loaded() -> Option<PathBuf> {
-    let named = PathBuf::from(NvmlSource::library());
-    if named.is_absolute() {
-        return Some(named);
-    }
-    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
-    let paths = maps.lines().filter_map(|line| Some(Path::new(line.get(line.find('/')?..)?)));
-    let is_it = |path: &&Path| {
-        path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(NAME.as_bytes()))
-    };
-    paths.into_iter().find(is_it).map(Path::to_owned)
 }
 
 /// Reads a list of processes, which may grow between the request of its length and of the list.

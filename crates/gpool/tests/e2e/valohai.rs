@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use crate::harness::{Cluster, Ran, Running};
+use crate::harness::{Cluster, Ran, Running, skip};
 
 const DOCUMENTS: &str = "\
 - step:
@@ -103,4 +103,44 @@ fn a_step_has_parameters_inputs_outputs_and_metrics() {
     vh(&cluster, &["pipeline", "run", "all"], None).refused(2, &["does not run vh pipeline run"]);
     let lint = vh(&cluster, &["lint"], None).ok();
     assert!(lint.contains("valohai.yaml:3: approximated: step.image"), "{lint}");
+}
+
+#[test]
+fn a_step_on_the_host_has_a_private_valohai_and_mounts() {
+    let probe = ["--user", "--map-current-user", "--mount", "true"];
+    if !std::process::Command::new("unshare").args(probe).status().is_ok_and(|it| it.success()) {
+        return skip("this machine allows no user namespaces");
+    }
+    let step = |name: &str, target: &str| {
+        let command = format!("cat {target}/a.txt > /valohai/outputs/copy.txt");
+        let mount = format!("{{source: DATA, destination: {target}, readonly: true}}");
+        format!(
+            "- step:\n    name: {name}\n    image: busybox\n    command: '{command}'\n    \
+             mounts: [{mount}]\n"
+        )
+    };
+    let cluster = project("");
+    fs::create_dir_all(cluster.path("data")).unwrap();
+    fs::write(cluster.path("data/a.txt"), "hello").unwrap();
+    // A target in a new folder of the root, and one that would be new in a folder of the machine.
+    let missing = cluster.path("missing").display().to_string();
+    let file = step("new", "/mounts-of-a-step/data") + &step("missing", &missing);
+    let data = cluster.path("data").display().to_string();
+    fs::write(cluster.path("project/valohai.yaml"), file.replace("DATA", &data)).unwrap();
+    let run = |name: &str| {
+        let id = vh(&cluster, &["exec", "run", name, "--adhoc", "--no-image"], None).ok();
+        (id.trim().to_owned(), cluster.until_ended(id.trim()))
+    };
+    let (id, job) = run("new");
+    assert_eq!(job.state.as_str(), "succeeded", "{}", cluster.gpool(["logs", &id]).ok());
+    let outputs = vh(&cluster, &["exec", "outputs", &id], None).ok();
+    assert_eq!(fs::read_to_string(outputs.trim()).unwrap(), "hello");
+    let (id, job) = run("missing");
+    assert_eq!(job.state.as_str(), "failed");
+    let said = cluster.gpool(["logs", &id]).ok();
+    assert!(said.contains(&format!("{missing} does not exist")), "{said}");
+    assert!(!cluster.path("missing").exists());
+    for path in ["/valohai", "/mounts-of-a-step"] {
+        assert!(!std::path::Path::new(path).exists(), "{path} of the machine");
+    }
 }

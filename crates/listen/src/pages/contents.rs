@@ -172,7 +172,7 @@ impl Pages {
             frame: visit.frame("/queue"),
             filters: &filters,
             jobs: &jobs.items,
-            n_jobs: jobs.total,
+            n_rows: jobs.total,
             next: next.as_deref(),
             address: &address,
             plan: plan.as_ref().map(|(running, waiting)| (&running.items[..], &waiting.items[..])),

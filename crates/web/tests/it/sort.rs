@@ -134,7 +134,7 @@ fn a_queue_that_is_sorted_in_part_says_so() {
         let filters = Filters { sort: sort.to_owned(), ..Filters::default() };
         let (frame, filters, address) = (Frame::default(), &filters, "/queue");
         let now = minute(1);
-        Queue { frame, filters, jobs, n_jobs: None, next, address, plan: None, now }.page()
+        Queue { frame, filters, jobs, n_rows: None, next, address, plan: None, now }.page()
     };
     let all = page(&jobs, "-id", None);
     assert_eq!(all.matches("<th scope=\"row\">").count(), 100);
@@ -155,7 +155,7 @@ fn a_group_is_one_row_that_leads_to_its_jobs() {
     let page = |job: Job| {
         let (frame, filters, address) = (Frame::default(), &Filters::default(), "/queue");
         let (jobs, now) = (&[job][..], minute(1));
-        Queue { frame, filters, jobs, n_jobs: None, next: None, address, plan: None, now }.page()
+        Queue { frame, filters, jobs, n_rows: None, next: None, address, plan: None, now }.page()
     };
     let of = |group| Job { id: "7".to_owned(), group: Some(group), ..Job::default() };
     let found = page(of(group("tuning", 12)));

@@ -54,3 +54,14 @@ fn variables_are_lines_and_a_wrong_one_is_named() {
         assert_eq!(asked.environment(), Err(wrong));
     }
 }
+
+#[test]
+fn valohais_variable_is_the_number_of_gpus() {
+    let gpus = |gpus: &str, variables: &str| {
+        let (gpus, variables) = (gpus.to_owned(), variables.to_owned());
+        SubmitForm { gpus, variables, ..SubmitForm::default() }.job().gpus
+    };
+    assert_eq!(gpus("", "A=1\nVH_GPUS=2").as_deref(), Some("2"));
+    assert_eq!(gpus("4", "VH_GPUS=2").as_deref(), Some("4"));
+    assert_eq!(gpus("", "VH_GPUS="), None);
+}
