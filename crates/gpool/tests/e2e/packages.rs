@@ -75,8 +75,10 @@ pub fn machine(cluster: &Cluster, name: &str, within: &[String]) -> Option<Guest
     // It may be a link.
     drop(std::fs::remove_file(&systemctl));
     std::fs::write(&systemctl, SYSTEMCTL).unwrap();
-    // Units and settings that this machine may have.
-    let gone = "rm -rf /etc/gpool /var/lib/gpool /etc/systemd/system/gpool*";
+    // Units and settings that this machine may have, and the file by which images of containers
+    // forbid packages to restart services.
+    let files = "/etc/gpool /var/lib/gpool /etc/systemd/system/gpool*";
+    let gone = format!("rm -rf {files} /usr/sbin/policy-rc.d");
     guest.sh(&format!("chmod 755 /usr/bin/systemctl; mkdir -p /run/systemd/system; {gone}")).ok();
     std::fs::create_dir(guest.path("/etc/gpool")).unwrap();
     let devices = "devices = \"sim:2xA100-80G\"\n";
