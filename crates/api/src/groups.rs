@@ -28,11 +28,15 @@ impl Folding {
     }
 }
 
-/// The group of a job, with its jobs that have not ended; `None` if the job is in none.
-pub(super) fn status(world: &World, row: &JobRow) -> Option<GroupStatus> {
+/// The group of a job, with its listed jobs that have not ended; `None` if the job is in none.
+pub(super) fn status(
+    world: &World,
+    row: &JobRow,
+    lists: impl Fn(&JobRow) -> bool,
+) -> Option<GroupStatus> {
     let place = row.spec.part_of.as_ref()?;
     let (mut n_jobs, mut n_by_state) = (0, BTreeMap::new());
-    for row in world.group(row.spec.owner.uid, &place.name) {
+    for row in world.group(row.spec.owner.uid, &place.name).filter(|row| lists(row)) {
         n_jobs += 1;
         let counts = elements::counts(world, row);
         for (state, n) in counts.unwrap_or_else(|| [(row.job.phase.state(), 1)].into()) {

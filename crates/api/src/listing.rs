@@ -8,7 +8,7 @@ use axum::response::Response;
 use gpool_model::job::JobState;
 use gpool_model::{JobId, JobNumber, Reason, Refusal};
 use gpool_store::ArchiveFilter;
-use gpool_wire::{Time, json};
+use gpool_wire::{GroupStatus, Time, json};
 use gpool_world::{JobRow, World};
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -170,6 +170,12 @@ impl Filter {
         lists(row) && (!self.folds_groups || folding.shows(world, row, lists))
     }
 
+    /// The group that the row of a job stands for.
+    fn group_of(&self, world: &World, row: &JobRow) -> Option<GroupStatus> {
+        let lists = |row: &JobRow| self.lets_through(world, row);
+        self.folds_groups.then(|| groups::status(world, row, lists)).flatten()
+    }
+
     fn is_by_state_only(&self) -> bool {
         let is_any_time = self.since.is_none() && self.until.is_none();
         let is_any_job = self.user.is_none() && self.name.is_none() && self.group.is_none();
@@ -291,7 +297,7 @@ fn living(view: &View<'_>, pass: &Pass<'_>, after: Option<JobId>, room: Room) ->
                 elements,
                 nodes,
                 expected_run: found::expected_run(view, row).filter(|_| is_in_plan),
-                group: groups::status(view.world, row).filter(|_| filter.folds_groups),
+                group: filter.group_of(view.world, row),
                 ..FoundJob::waiting(row, reasons)
             };
             found.for_caller(asker, view.now)

@@ -289,8 +289,7 @@ impl Finder<'_> {
         jobs.sort_by_key(|job| job.id.parse::<JobId>().ok());
         if jobs.is_empty() {
             let living = if self.scope == JobScope::Ever { "" } else { " that has not ended" };
-            return Err(no_such_job(format!("group {name:?} has no job{living}"))
-                .tip(format!("gpool queue --state all --group {name}")));
+            return Err(no_such_job(format!("group {name:?} has no job{living}")));
         }
         Ok(self.in_state(&jobs))
     }

@@ -158,6 +158,7 @@ train        a job by its name, if only one job has it
 @, last      your newest job; @~2 is the third newest
 10-20        the existing jobs of these IDs; 10-20:2 every second ID
 1,2,3        a list of any of these
+group:NAME   all jobs of the group
 all          all your jobs that have not ended; --user NAME, or --user all for
              every user",
     },

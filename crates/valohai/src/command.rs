@@ -90,7 +90,8 @@ fn all_quoted(words: impl Iterator<Item = String>) -> String {
     words.map(|word| quoted(&word)).collect::<Vec<_>>().join(" ")
 }
 
-/// A word of a shell's command line, in quotes if it needs them.
+/// A word of a shell's command line, as Python's `shlex.quote` writes it: command lines equal
+/// Valohai's.
 #[must_use]
 pub fn quoted(word: &str) -> String {
     let is_safe = |byte: u8| byte.is_ascii_alphanumeric() || b"_@%+=:,./-".contains(&byte);

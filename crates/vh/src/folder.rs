@@ -31,12 +31,8 @@ fn own(variable: &str, usual: &str) -> Result<PathBuf> {
 /// # Errors
 /// There is no home.
 pub fn venv(project: &Path) -> Result<PathBuf> {
-    // FNV-1a: the same project has the same folder.
-    let hash =
-        project.as_os_str().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-        });
-    Ok(own("XDG_CACHE_HOME", ".cache")?.join(format!("venv-{hash:016x}")))
+    let hash = blake3::hash(project.as_os_str().as_bytes()).to_hex();
+    Ok(own("XDG_CACHE_HOME", ".cache")?.join(format!("venv-{}", &hash[..16])))
 }
 
 /// Makes a new folder.

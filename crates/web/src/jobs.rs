@@ -140,9 +140,10 @@ pub fn style(state: JobState) -> &'static str {
 }
 
 fn row(job: &Job, now: Time) -> Row {
-    let start =
-        job.forecast.eta.as_ref().and_then(|eta| eta.p50).filter(|_| job.run.started_at.is_none());
     let (gpus, group) = (job.request.gpus_words(), job.folded_group());
+    // Each job of a group has its own times.
+    let waits = job.run.started_at.is_none() && group.is_none();
+    let start = job.forecast.eta.as_ref().and_then(|eta| eta.p50).filter(|_| waits);
     let gpus = match (group, &job.array) {
         (Some(group), _) => format!("{gpus} each of {} jobs", group.n_jobs),
         (None, Some(array)) => format!("{gpus} each of {} elements", array.n_elements),
@@ -159,10 +160,10 @@ fn row(job: &Job, now: Time) -> Row {
         user: job.user.clone(),
         project: job.project.clone(),
         gpus,
-        state: job.state.as_str(),
-        style: style(job.state),
+        state: job.row_state().as_str(),
+        style: style(job.row_state()),
         is_idle: job.run.idle_since.is_some(),
-        time: time(job, now),
+        time: group.map_or_else(|| time(job, now), |_| String::new()),
         start: start.map_or_else(String::new, |at| starts(job, at, now)),
         start_at: start.map(|at| at.to_string()).unwrap_or_default(),
         place: place(job),

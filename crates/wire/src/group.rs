@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 pub struct GroupStatus {
     /// Name of the group.
     pub name: String,
-    /// Number of its jobs that have not ended.
+    /// Number of its jobs that match the query and have not ended.
     pub n_jobs: u64,
     /// The same jobs by state; of an array, each element counts.
     pub n_by_state: BTreeMap<String, u64>,

@@ -113,6 +113,16 @@ impl Job {
         self.group.as_ref().filter(|group| group.n_jobs > 1)
     }
 
+    /// The state of what the row stands for: a group runs if any of its jobs does.
+    #[must_use]
+    pub fn row_state(&self) -> JobState {
+        let running = JobState::Running;
+        match self.folded_group() {
+            Some(group) if group.n_by_state.contains_key(running.as_str()) => running,
+            _ => self.state,
+        }
+    }
+
     /// How to refer to what the row stands for: `17`, or `group:tuning`.
     #[must_use]
     pub fn reference(&self) -> String {

@@ -181,10 +181,8 @@ fn gpus(job: &Job) -> Cell {
 }
 
 fn state(job: &Job) -> Cell {
-    if job.folded_group().is_some_and(|group| group.n_by_state.contains_key("running")) {
-        return Cell::new("running").whole().styled(Style::of_job(JobState::Running));
-    }
-    Cell::new(&words::state(job.state.as_str())).whole().styled(Style::of_job(job.state))
+    let state = job.row_state();
+    Cell::new(&words::state(state.as_str())).whole().styled(Style::of_job(state))
 }
 
 fn time(job: &Job, view: &View<'_>) -> String {

@@ -2,6 +2,9 @@
 //! parameters, inputs, outputs and metrics.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
+use std::process::Command;
 
 use crate::harness::{Cluster, Ran, Running, skip};
 
@@ -108,7 +111,7 @@ fn a_step_has_parameters_inputs_outputs_and_metrics() {
 #[test]
 fn a_step_on_the_host_has_a_private_valohai_and_mounts() {
     let probe = ["--user", "--map-current-user", "--mount", "true"];
-    if !std::process::Command::new("unshare").args(probe).status().is_ok_and(|it| it.success()) {
+    if !Command::new("unshare").args(probe).status().is_ok_and(|it| it.success()) {
         return skip("this machine allows no user namespaces");
     }
     let step = |name: &str, target: &str| {
@@ -143,4 +146,51 @@ fn a_step_on_the_host_has_a_private_valohai_and_mounts() {
     for path in ["/valohai", "/mounts-of-a-step"] {
         assert!(!std::path::Path::new(path).exists(), "{path} of the machine");
     }
+}
+
+/// Answers requests on a port of this machine: `hello` for `/a.txt`, and 404 for other paths.
+fn web() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let mut reader = BufReader::new(&stream);
+            let mut request = String::new();
+            while reader.read_line(&mut request).is_ok_and(|n| n > 2) {}
+            let answer = match request.starts_with("GET /a.txt ") {
+                true => "HTTP/1.0 200 OK\r\ncontent-length: 5\r\n\r\nhello",
+                false => "HTTP/1.0 404 Not Found\r\ncontent-length: 0\r\n\r\n",
+            };
+            drop((&stream).write_all(answer.as_bytes()));
+        }
+    });
+    port
+}
+
+#[test]
+fn inputs_come_over_http() {
+    if Command::new("curl").arg("--version").output().is_err() {
+        return skip("curl is missing");
+    }
+    let file = "\
+- step:
+    name: read
+    image: busybox
+    command: cat $VH_INPUTS_DIR/words/*
+    inputs: [{name: words}]
+";
+    let cluster = project(file);
+    let port = web();
+    let run = |path: &str| {
+        let input = format!("--words=http://127.0.0.1:{port}/{path}");
+        let words = ["exec", "run", "read", "--adhoc", "--no-image", &input];
+        cluster.until_ended(vh(&cluster, &words, None).ok().trim())
+    };
+    let read = run("a.txt?version=1");
+    assert_eq!(read.state.as_str(), "failed", "another path of the server");
+    let said = cluster.gpool(["logs", &read.id]).ok();
+    assert!(said.contains("404") && said.contains("can't be downloaded"), "{said}");
+    let read = run("a.txt");
+    assert_eq!(read.state.as_str(), "succeeded", "{}", cluster.gpool(["logs", &read.id]).ok());
+    assert_eq!(cluster.stdout_of(&read.id), "hello");
 }

@@ -84,7 +84,7 @@ fn groups_are_folded_and_belong_to_their_user() {
     submit(&ana, &held(vec!["true".to_owned()]), 1);
     submit(&ana, &place("tuning/trial/1"), 3);
     submit(&bo, &place("tuning"), 2);
-    submit(&ana, &place("tuning"), 1);
+    submit(&ana, &JobCreate { name: Some("other".to_owned()), ..place("tuning") }, 1);
     let listed = |client: &Client, query: JobsQuery| {
         let jobs = client.every_job(JobsQuery { limit: Some(1), ..query });
         jobs.map(|job| job.unwrap()).collect::<Vec<_>>()
@@ -102,6 +102,9 @@ fn groups_are_folded_and_belong_to_their_user() {
     ];
     assert_eq!(rows.iter().map(words).collect::<Vec<_>>(), expected);
     assert_eq!(rows[1].group.as_ref().unwrap().words(), "4 jobs · 4 held");
+    // A row counts the jobs that match.
+    let named = JobsQuery { name: Some("true".to_owned()), ..folded() };
+    assert_eq!(listed(&ana, named)[1].group.as_ref().unwrap().n_jobs, 3);
     let first = JobsQuery { limit: Some(1), ..folded() };
     assert_eq!(ana.jobs(&first).unwrap().total, Some(3), "rows, not jobs");
     let ids = |client: &Client, state: &str| {
