@@ -28,8 +28,8 @@ pub struct SubmitForm {
 }
 
 impl SubmitForm {
-    /// The request. Empty fields have the default of the server. Valohai's variable `VH_GPUS` is the
-    /// number of GPUs unless the form has another, as in `gpool submit -e`.
+    /// The request. Empty fields have the default of the server. Valohai's variable `VH_GPUS` is
+    /// the number of GPUs unless the form has another, as in `gpool submit -e`.
     #[must_use]
     pub fn job(&self) -> JobCreate {
         let given = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
