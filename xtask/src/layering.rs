@@ -149,9 +149,15 @@ const TABLE: &[(&str, Allowed)] = &[
     ("step", Allowed::Only(&["model", "wire", "client", "sys", "cli"])),
     ("compat", Allowed::Only(&["model", "wire", "client", "sys", "cli", "step"])),
     ("valohai", Allowed::Only(&[])),
+    ("sweep", Allowed::Only(&["model", "wire", "valohai"])),
     ("vh", Allowed::Only(&["valohai", "wire", "client", "cli"])),
     ("top", Allowed::Only(&["model", "wire", "cli"])),
-    ("verbs", Allowed::Only(&["model", "wire", "web", "client", "sys", "cli", "compat", "files"])),
+    (
+        "verbs",
+        Allowed::Only(&[
+            "model", "wire", "web", "client", "sys", "cli", "compat", "files", "sweep",
+        ]),
+    ),
     (
         "lab",
         Allowed::Only(&[

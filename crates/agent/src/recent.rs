@@ -150,11 +150,15 @@ impl RecentValues {
         points.into_iter().map(point).collect()
     }
 
-    /// The metrics of a job, or of all jobs, from a time on.
+    /// The metrics of a job with its elements, or of all jobs, from a time on.
     pub(crate) fn metrics(&self, job: Option<JobId>, since: Timestamp) -> Vec<TaskMetric> {
         let metrics = lock(&self.metrics);
         let all = metrics.all(since);
-        let wanted = all.filter(|((task, _), _)| job.is_none_or(|job| task.job == job));
+        let is_wanted = |own: JobId| {
+            let is_element = |job: JobId| job == JobId { element: None, ..own };
+            job.is_none_or(|job| own == job || is_element(job))
+        };
+        let wanted = all.filter(|((task, _), _)| is_wanted(task.job));
         let metrics = wanted.map(|((task, name), points)| {
             let points = points.into_iter().map(|(at, [value])| (at, f64::from(value)));
             // JSON has no infinity, which a large value may have become.

@@ -7,8 +7,10 @@ use axum::extract::State;
 use gpool_history::{Chart, JobSeries};
 use gpool_model::{JobId, Phase, Refusal, Timestamp};
 use gpool_protocol::recent::TaskMetric;
-use gpool_wire::job_metrics::{JobMetric, JobMetrics, JobMetricsParams, six_digits};
-use gpool_wire::{Document, Time};
+use gpool_wire::job_metrics::{
+    ElementMetrics, JobMetric, JobMetrics, JobMetricsParams, six_digits,
+};
+use gpool_wire::{Document, List, Time};
 
 use super::asker::{Asker, Asks};
 use super::extract::{ApiError, Params, Segment, job_id};
@@ -69,6 +71,55 @@ pub(crate) async fn get(
         })
     };
     Ok(Json(Document::new(api.handle.run_slow(asker.caller.owner.uid, read).await?)))
+}
+
+/// Returns the last values of the metrics that the elements of an array report.
+#[utoipa::path(
+    get, path = "/jobs/{id}/elements/metrics", operation_id = "jobs_elements_metrics",
+    params(("id" = String, Path, description = "The array")),
+    responses(
+        (status = 200, description = "The elements with metrics; empty if the job is not an array",
+         body = gpool_wire::List<ElementMetrics>),
+        (status = 404, description = "There is no such job", body = gpool_wire::Problem,
+         content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn elements(
+    State(api): State<Api>,
+    Asks(asker): Asks,
+    Segment(id): Segment,
+) -> Result<Json<List<ElementMetrics>>, ApiError> {
+    let found = found::find(&api, job_id(&id)?).await?;
+    let (handle, array) = (api.handle.clone(), found.job.id);
+    if found.job.array.is_none() || !asker.may_see(found.spec.owner.uid) {
+        return Ok(Json(List::new(Vec::new())));
+    }
+    let recent = handle.metrics(Some(array), Timestamp::ZERO).await;
+    let read = move || {
+        let stored = handle.shared.insight.usage.last_metrics_of_elements(&array.to_string());
+        let mut all: BTreeMap<(String, String), (Timestamp, f64)> =
+            stored.into_iter().map(|(key, (at, value))| (key, (time_of(at), value))).collect();
+        let mut by_element = BTreeMap::<JobId, Vec<TaskMetric>>::new();
+        for metric in recent {
+            by_element.entry(metric.task.job).or_default().push(metric);
+        }
+        for (element, metrics) in by_element {
+            for (name, metric) in lowest(metrics) {
+                let Some(&(at, value)) = metric.points.last() else { continue };
+                let key = (element.to_string(), name);
+                if all.get(&key).is_none_or(|(before, _)| *before <= at) {
+                    all.insert(key, (at, value));
+                }
+            }
+        }
+        let mut found = BTreeMap::<String, BTreeMap<String, f64>>::new();
+        for ((element, name), (_, value)) in all {
+            found.entry(element).or_default().insert(name, six_digits(value));
+        }
+        let items = found.into_iter().map(|(id, metrics)| ElementMetrics { id, metrics });
+        Ok(List::new(items.collect()))
+    };
+    Ok(Json(api.handle.run_slow(asker.caller.owner.uid, read).await?))
 }
 
 /// When a job started and ended, as far as it has.

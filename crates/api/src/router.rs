@@ -35,6 +35,7 @@ fn of_jobs() -> Router<Api> {
         .route("/jobs/bulk", post(bulk::create))
         .route("/jobs/{id}", get(jobs::get).patch(jobs::edit))
         .route("/jobs/{id}/elements", get(elements::list))
+        .route("/jobs/{id}/elements/metrics", get(job_metrics::elements))
         .route("/jobs/{id}/retry", post(elements::retry))
         .route("/jobs/{id}/why", get(why::get))
         .route("/jobs/{id}/events", get(life::get))

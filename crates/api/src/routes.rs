@@ -123,6 +123,7 @@ const FIXED: &[Route] = &[
     route("GET", "/api/v1/jobs/{id}", Role::Everybody),
     route("PATCH", "/api/v1/jobs/{id}", Role::Owner),
     route("GET", "/api/v1/jobs/{id}/elements", Role::Everybody),
+    route("GET", "/api/v1/jobs/{id}/elements/metrics", Role::Everybody),
     bodiless(route("POST", "/api/v1/jobs/{id}/retry", Role::Owner)),
     route("GET", "/api/v1/jobs/{id}/why", Role::Everybody),
     route("GET", "/api/v1/jobs/{id}/events", Role::Everybody),

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::Read;
 
 use gpool_wire::array::Retried;
-use gpool_wire::job_metrics::JobMetrics;
+use gpool_wire::job_metrics::{ElementMetrics, JobMetrics};
 use gpool_wire::why::Forecast;
 use gpool_wire::{
     BulkAnswer, Document, IDEMPOTENCY_KEY, Job, JobChanged, JobCreate, JobEvent, JobPatch,
@@ -140,6 +140,16 @@ impl Client {
     /// See [`Error`].
     pub fn report(&self, id: &str) -> Result<Report, Error> {
         self.ask::<Document<_>>(&Call::get(&of_job(id, "/report"))).map(|answer| answer.body)
+    }
+
+    /// The last values of the metrics that the elements of an array report.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn element_metrics(&self, array: &str) -> Result<Vec<ElementMetrics>, Error> {
+        let list: List<ElementMetrics> =
+            self.ask(&Call::get(&of_job(array, "/elements/metrics")))?;
+        Ok(list.items)
     }
 
     /// A job over time: its use of GPUs and hosts, and the metrics that it reports.

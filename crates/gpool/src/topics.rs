@@ -209,6 +209,38 @@ gpool queue -a         one row per element
 gpool retry 1842       run the elements again that did not succeed",
     },
     Topic {
+        name: "sweeps",
+        about: "many trials of a command with other values of its parameters",
+        text: "
+gpool sweep --param lr=1e-5..1e-1:log --param bs=16,32 --metric loss:min
+    --trials 50 --parallel 8 --gpus 0.5 -- python train.py --lr {lr} --bs {bs}
+
+bs=16,32               values
+layers=2..8            integers; a step follows a colon: width=64..512:64
+dropout=0.0..0.5       any number; a point or exponent makes the range one of
+                       decimal numbers
+lr=1e-5..1e-1:log      each order of magnitude as likely as the others
+
+--method grid          every combination; usual if there are only values
+--method random        --trials N draws; usual if there is a range or --trials
+--method bayes         each trial by the results of earlier ones, with Optuna
+--early-stop asha      end bad trials early; median and hyperband, too. It
+                       needs a step beside the metric, and Optuna
+
+A trial reports the metric as a line of JSON, or with gpool.report in Python:
+{\"gpool\": {\"metrics\": {\"loss\": 0.31}, \"step\": 120}}
+Its last value counts.
+
+gpool sweep show NAME  the trials, the best first
+gpool queue --group NAME, gpool cancel group:NAME, gpool retry group:NAME
+                       its jobs
+
+gpool sweep FILE reads a sweep file of W&B; flags override it. With bayes or
+early stopping, a job without GPU chooses the trials. It needs Python with
+gpool[sweep]. When it starts again, it repeats no trial; a sweep with the same
+name continues it.",
+    },
+    Topic {
         name: "starts",
         about: "expected starts of waiting jobs",
         text: "

@@ -1,7 +1,7 @@
 //! Names as small numbers, in the order of their first appearance. Devices of a node and jobs that
 //! start together therefore share blocks.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use rusqlite::{Connection, OptionalExtension};
 
@@ -48,6 +48,27 @@ pub fn metric(job: &str, name: &str) -> String {
     format!("{job}{SEPARATOR}{name}")
 }
 
+/// The metrics of all elements of an array with their numbers: element, number, name.
+pub fn metrics_of_elements(
+    connection: &Connection,
+    array: &str,
+) -> Result<Vec<(String, u32, String)>, Error> {
+    let sql = "SELECT n, text FROM name WHERE kind = 2 AND text >= ?1 AND text < ?2 ORDER BY text";
+    let mut statement = connection.prepare_cached(sql)?;
+    // The character after the point ends the range.
+    let rows = statement.query_map((format!("{array}."), format!("{array}/")), |row| {
+        Ok((row.get(0)?, row.get::<_, String>(1)?))
+    })?;
+    let mut found = Vec::new();
+    for row in rows {
+        let (n, text): (u32, String) = row?;
+        if let Some((element, name)) = text.split_once(SEPARATOR) {
+            found.push((element.to_owned(), n, name.to_owned()));
+        }
+    }
+    Ok(found)
+}
+
 /// The names of a job's metrics with their numbers.
 pub fn metrics_of(connection: &Connection, job: &str) -> Result<Vec<(u32, String)>, Error> {
     let first = metric(job, "");
@@ -60,13 +81,11 @@ pub fn metrics_of(connection: &Connection, job: &str) -> Result<Vec<(u32, String
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// The day on which each metric of a job last had sealed values, or was new.
-pub fn days_of_metrics(connection: &Connection, job: &str) -> Result<BTreeMap<u32, u32>, Error> {
-    let sql = "SELECT n, last_day FROM name WHERE kind = 2 AND text >= ?1 AND text < ?2";
+/// The day on which a metric last had sealed values, or was new.
+pub fn last_day(connection: &Connection, n: u32) -> Result<Option<u32>, Error> {
+    let sql = "SELECT last_day FROM name WHERE kind = 2 AND n = ?1";
     let mut statement = connection.prepare_cached(sql)?;
-    let range = (metric(job, ""), format!("{job}\u{20}"));
-    let rows = statement.query_map(range, |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    Ok(statement.query_row([n], |row| row.get(0)).optional()?)
 }
 
 /// The number of a name; `None` if it never appeared.

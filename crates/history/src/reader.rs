@@ -104,34 +104,18 @@ impl Reader {
     /// longer kept, it is the mean of an hour.
     pub fn last_metrics(&self, job: &str) -> Result<BTreeMap<String, (Minute, f64)>, Error> {
         let connection = self.connect()?;
-        let days = names::days_of_metrics(&connection, job)?;
-        let mut parts = BTreeMap::<Span, Vec<(Option<u32>, String)>>::new();
-        let of_hours = |first: u32, n: u32| {
-            let from = Minute::of_hour(first);
-            Span { from, to: from.after(n * HOUR) }
-        };
-        let unsealed =
-            recent::pending(&connection, Stream::Values(Family::Metric), 0..Minute::MAX.hour())?;
-        let unsealed = unsealed.last().map(|it| of_hours(it.hour.saturating_sub(1), 2));
-        for (n, name) in names::metrics_of(&connection, job)? {
-            let day = days.get(&n).map(|day| of_hours(day * DAY, DAY));
-            for span in day.into_iter().chain(unsealed) {
-                parts.entry(span).or_default().push((Some(n), name.clone()));
-            }
-        }
-        let mut found = BTreeMap::new();
-        // Later ones replace earlier ones.
-        for (span, members) in parts {
-            let from = span.from;
-            let chart = chart(&connection, Family::Metric, members, &[0], span, Step::MINUTE)?;
-            for line in chart.lines {
-                let points = (0..).zip(&line.points);
-                let known = points.filter_map(|(at, point)| Some((from.after(at), (*point)?.mean)));
-                let last = known.last();
-                found.extend(last.map(|last| (line.name, last)));
-            }
-        }
-        Ok(found)
+        last_values(&connection, names::metrics_of(&connection, job)?)
+    }
+
+    /// The same for each element of an array that has metrics, by element and name.
+    pub fn last_metrics_of_elements(
+        &self,
+        array: &str,
+    ) -> Result<BTreeMap<(String, String), (Minute, f64)>, Error> {
+        let connection = self.connect()?;
+        let metrics = names::metrics_of_elements(&connection, array)?;
+        let metrics = metrics.into_iter().map(|(element, n, name)| (n, (element, name)));
+        last_values(&connection, metrics.collect())
     }
 
     fn named(
@@ -157,6 +141,43 @@ impl Reader {
         connection.execute_batch("BEGIN")?;
         Ok(connection)
     }
+}
+
+/// The last value of each metric, with its minute, by a key of the caller.
+fn last_values<K: Ord + Clone>(
+    connection: &Connection,
+    metrics: Vec<(u32, K)>,
+) -> Result<BTreeMap<K, (Minute, f64)>, Error> {
+    let mut parts = BTreeMap::<Span, Vec<(u32, K)>>::new();
+    let of_hours = |first: u32, n: u32| {
+        let from = Minute::of_hour(first);
+        Span { from, to: from.after(n * HOUR) }
+    };
+    let unsealed =
+        recent::pending(connection, Stream::Values(Family::Metric), 0..Minute::MAX.hour())?;
+    let unsealed = unsealed.last().map(|it| of_hours(it.hour.saturating_sub(1), 2));
+    for (n, key) in metrics {
+        let day = names::last_day(connection, n)?.map(|day| of_hours(day * DAY, DAY));
+        for span in day.into_iter().chain(unsealed) {
+            parts.entry(span).or_default().push((n, key.clone()));
+        }
+    }
+    let mut found = BTreeMap::new();
+    // Later ones replace earlier ones.
+    for (span, all) in parts {
+        let n_at_once = CELLS_MAX / Step::MINUTE.n_points(span).max(1);
+        for metrics in all.chunks(n_at_once.max(1)) {
+            let members = metrics.iter().map(|(n, _)| (Some(*n), String::new())).collect();
+            let chart = chart(connection, Family::Metric, members, &[0], span, Step::MINUTE)?;
+            for ((_, key), line) in metrics.iter().zip(chart.lines) {
+                let points = (0..).zip(&line.points);
+                let known =
+                    points.filter_map(|(at, point)| Some((span.from.after(at), (*point)?.mean)));
+                found.extend(known.last().map(|last| (key.clone(), last)));
+            }
+        }
+    }
+    Ok(found)
 }
 
 fn chart(

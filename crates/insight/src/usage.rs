@@ -105,6 +105,17 @@ impl UsageHistory {
         Reader::new(&self.path).last_metrics(job).unwrap_or_default()
     }
 
+    /// The same for each element of an array that has metrics, by element and name.
+    pub fn last_metrics_of_elements(
+        &self,
+        array: &str,
+    ) -> BTreeMap<(String, String), (Minute, f64)> {
+        if !self.path.exists() {
+            return BTreeMap::new();
+        }
+        Reader::new(&self.path).last_metrics_of_elements(array).unwrap_or_default()
+    }
+
     /// The mean utilization of jobs over the recorded minutes of a range, in the order of the jobs;
     /// `None` for a job without any.
     ///

@@ -119,8 +119,8 @@ pub use used::{InUse, Used};
 pub use verb::{JobVerb, LimitChange, SignalTo};
 
 pub use gpool_units::{
-    enforcement, escape, file_pattern, gang, group, hostlist, id, indexes, kind, label, parse,
-    placeholder, positions, rare, topology, unit,
+    enforcement, escape, file_pattern, gang, group, hostlist, id, indexes, kind, label, objective,
+    parse, placeholder, positions, rare, topology, unit,
 };
 pub use group::GroupPlace;
 pub use id::{
@@ -129,6 +129,7 @@ pub use id::{
 };
 pub use indexes::Indexes;
 pub use label::{LabelChange, Labels};
+pub use objective::{Goal, Objective};
 pub use parse::ParseError;
 pub use positions::Positions;
 pub use rare::Rare;

@@ -9,15 +9,6 @@ use serde::{Deserialize, Serialize};
 pub const RECENT: Millis = Millis::from_hours(1);
 /// Metrics that a job can have.
 pub const METRICS_MAX: usize = 32;
-/// Bytes of the name of a metric.
-pub const METRIC_NAME_MAX: usize = 64;
-
-/// Whether this is a valid name of a metric: ASCII letters, digits and `_ . / : @ % + -`.
-#[must_use]
-pub fn is_metric_name(name: &str) -> bool {
-    let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"_./:@%+-".contains(&byte);
-    !name.is_empty() && name.len() <= METRIC_NAME_MAX && name.bytes().all(is_valid)
-}
 
 /// A device at one time; a value that was not measured is absent.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

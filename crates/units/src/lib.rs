@@ -16,6 +16,7 @@ pub mod id;
 pub mod indexes;
 pub mod kind;
 pub mod label;
+pub mod objective;
 pub mod parse;
 pub mod placeholder;
 pub mod positions;

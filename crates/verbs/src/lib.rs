@@ -60,6 +60,8 @@ pub mod simulate;
 mod simulate_if;
 pub mod status;
 pub mod submit;
+pub mod sweep;
+mod sweep_show;
 pub mod token;
 pub mod toml_file;
 pub mod usage;

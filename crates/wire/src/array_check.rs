@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use gpool_model::array::{ArraySpec, ArrayValues, Axis, ElementValues};
-use gpool_model::{Indexes, Refusal, placeholder};
+use gpool_model::{Indexes, Objective, Refusal, placeholder};
 use serde_json::Value;
 
 use crate::array::{Param, ParamTable, read_array};
@@ -55,7 +55,9 @@ impl JobCreate {
         }
         self.check_placeholders(values.as_ref().map(|(values, _)| values))?;
         let values = values.map(|(values, _)| values);
-        let array = Some(Box::new(ArraySpec { indexes, values: None }));
+        let objective = self.metric.as_deref().map(Objective::parse).transpose();
+        let objective = objective.map_err(|error| invalid("metric", error.to_string()))?;
+        let array = Some(Box::new(ArraySpec { indexes, values: None, objective }));
         Ok(CheckedArray { array, values, max_parallel })
     }
 
@@ -63,6 +65,7 @@ impl JobCreate {
         let of_arrays = [
             ("max_parallel", self.max_parallel.is_some()),
             ("max_fails", self.max_fails.is_some()),
+            ("metric", self.metric.is_some()),
         ];
         match of_arrays.into_iter().find(|(_, is_said)| *is_said) {
             Some((field, _)) => {

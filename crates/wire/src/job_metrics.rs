@@ -1,5 +1,7 @@
 //! A job over time: its use of GPUs and hosts, and the metrics that it reports about its own work.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -56,6 +58,15 @@ pub struct JobMetric {
     pub last: Option<f64>,
     /// Its values, to six digits: the mean of the last values of each minute.
     pub points: Vec<Option<f64>>,
+}
+
+/// The last values of the metrics that an element of an array reports.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ElementMetrics {
+    /// The element: `17.3`.
+    pub id: String,
+    /// Last values, to six digits, by name.
+    pub metrics: BTreeMap<String, f64>,
 }
 
 /// A value of a metric with six digits, as it is stored.

@@ -550,6 +550,7 @@ class JobCreate(TypedDict, total=False):
     max_fails: Optional[int]
     max_parallel: Optional[int]
     mem: Optional[Quantity]
+    metric: Optional[str]
     mounts: list[str]
     name: Optional[str]
     node: list[str]

@@ -26,7 +26,7 @@ pub(crate) fn new(text: &str) -> Result<(ArraySpec, Option<u32>), String> {
     };
     let indexes: Indexes = indexes.parse().map_err(|error| format!("{error}"))?;
     let most = most.map(u32::from_str).transpose().map_err(|error| error.to_string())?;
-    Ok((ArraySpec { indexes, values: None }, most.filter(|most| *most > 0)))
+    Ok((ArraySpec { indexes, values: None, objective: None }, most.filter(|most| *most > 0)))
 }
 
 /// Parses `failed:0-1/succeeded:2`: the positions of ended elements by outcome.

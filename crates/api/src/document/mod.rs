@@ -43,6 +43,7 @@ struct Whole;
     life::get,
     script::get,
     job_metrics::get,
+    job_metrics::elements,
     history::report,
     history::totals,
     history::forecast,

@@ -13,7 +13,8 @@ use gpool_model::{
 use crate::harness::*;
 
 pub fn array(indexes: &str) -> NewJob {
-    let spec = ArraySpec { indexes: indexes.parse().expect("indexes"), values: None };
+    let spec =
+        ArraySpec { indexes: indexes.parse().expect("indexes"), values: None, objective: None };
     job("1").with(|it| it.array = Some(Box::new(spec)))
 }
 

@@ -116,7 +116,8 @@ fn a_hold_outlives_the_attempt_that_it_was_made_in() {
 #[test]
 fn elements_of_an_array_that_an_admin_stopped_stay_so() {
     let mut harness = Harness::new(1);
-    let spec = ArraySpec { indexes: Indexes::first_n(4).expect("few"), values: None };
+    let spec =
+        ArraySpec { indexes: Indexes::first_n(4).expect("few"), values: None, objective: None };
     let array = Some(Box::new(spec));
     let id = harness.add(job("1").with(|it| it.array = array));
     let element = |index| JobId { number: id.number, element: Some(index) };

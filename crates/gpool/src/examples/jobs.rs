@@ -164,6 +164,24 @@ pub(super) const JOBS: &Table = &[
             ("gpool requeue 1842 --hold", "Hold it until gpool release"),
         ],
     ),
+    (
+        "sweep",
+        &[
+            (
+                "gpool sweep --param lr=1e-5..0.1:log --trials 20 -- train.py --lr {lr}",
+                "Try 20 random values",
+            ),
+            ("gpool sweep sweep.yaml --gpus 0.5 --parallel 8", "Run a sweep file of W&B"),
+            ("gpool sweep --retry-failed tuning", "Run the failed trials again"),
+        ],
+    ),
+    (
+        "sweep show",
+        &[
+            ("gpool sweep show tuning", "The trials, the best first"),
+            ("gpool sweep show tuning -n 5 --watch", "Watch the best five"),
+        ],
+    ),
     ("vh", &[("gpool vh execution run train --adhoc", "Run a step of a valohai.yaml as a job")]),
     ("vh lint", &[("gpool vh lint", "Check valohai.yaml, and list how gpool treats its keys")]),
     ("vh execution", &[("gpool vh execution list", "List your executions")]),

@@ -34,7 +34,8 @@ use gpool_verbs::{
     attach, audit, budget, ca, context, cost, digest, download, drain, edit, events, exec, extend,
     forward, gpus, install_shims, login, mig, nodes, note, notify, on_jobs, open, policy, pool,
     prio, project, quota, release, report, requeue, reserve, retry, run, secret, sessions, shell,
-    shim, show, signal, simulate, status, submit, token, usage, user, wait, waste, why, yields,
+    shim, show, signal, simulate, status, submit, sweep, token, usage, user, wait, waste, why,
+    yields,
 };
 
 use crate::cli::{CommandLine, HelpSection, Verb};
@@ -126,6 +127,8 @@ pub static VERBS: &[Verb] = verbs! {
     Submit "secret" hidden ["secrets"]: secret::SecretArgs,
         "Set, list or remove secrets for jobs, such as access tokens",
         |args, line| secret::run(args, line.session);
+    Submit "sweep": sweep::SweepArgs, "Run a command with many values of its parameters",
+        |args, line| sweep::run(args, line.session);
     Submit "vh": gpool_vh::VhArgs, "Run steps of a valohai.yaml, as Valohai's client does",
         |args, line| gpool_vh::run(args, line.session);
     Submit "edit": edit::EditArgs, "Change the request of a job",

@@ -108,7 +108,8 @@ fn elements_are_held_against_their_arrays() {
     let folder = tempfile::tempdir().expect("a folder");
     let dir = folder.path().join("state");
     let (mut store, _) = Store::open(&dir, &StoreOptions::default()).expect("a new store");
-    let spec = ArraySpec { indexes: "0-9".parse().expect("indexes"), values: None };
+    let spec =
+        ArraySpec { indexes: "0-9".parse().expect("indexes"), values: None, objective: None };
     let commit = first_commit(vec![held_job().with(|it| it.array = Some(Box::new(spec)))]);
     let (fence, mut next) = (commit.fence, commit.revision.next());
     let is_job = |row: &&RecordChange| row.kind == "job";

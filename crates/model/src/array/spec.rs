@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::BlobId;
 use crate::indexes::Indexes;
+use crate::objective::Objective;
 
 /// The request for an array; never changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,6 +14,9 @@ pub struct ArraySpec {
     /// The values that each element gets besides its index.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub values: Option<ValuesRef>,
+    /// The metric that tells which element is the best. The scheduler does not read it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objective: Option<Objective>,
 }
 
 /// Where the values of an array's elements are stored. They are in a blob because they may be large

@@ -7,7 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpool_protocol::recent::{METRICS_MAX, is_metric_name};
+use gpool_model::objective::is_metric_name;
+use gpool_protocol::recent::METRICS_MAX;
 use gpool_sys::clock;
 use serde::Deserialize;
 use serde_json::Value;

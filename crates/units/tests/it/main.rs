@@ -7,6 +7,7 @@ mod hostlist;
 mod id;
 mod indexes;
 mod label;
+mod objective;
 mod parse;
 mod placeholder;
 mod positions;

@@ -2,8 +2,8 @@
 
 use gpool_model::enforcement::Enforcement;
 use gpool_model::{
-    Compat, GpuRequest, GroupPlace, JobPart, NodeRule, Refusal, Share, ShareWith, Topology,
-    hostlist, parse,
+    Compat, GpuRequest, GroupPlace, JobPart, NodeRule, Objective, Refusal, Share, ShareWith,
+    Topology, hostlist, parse,
 };
 
 use crate::problem::Problem;
@@ -36,6 +36,11 @@ pub(super) fn topology(text: &str) -> CheckedText {
 /// Checks a place in a group.
 pub(super) fn group(text: &str) -> CheckedText {
     checked_text(text, GroupPlace::parse(text))
+}
+
+/// Checks a metric with its goal.
+pub(super) fn objective(text: &str) -> CheckedText {
+    checked_text(text, Objective::parse(text))
 }
 
 /// Checks a part of a job.

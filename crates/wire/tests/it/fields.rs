@@ -80,6 +80,7 @@ fn samples() -> Map<String, Value> {
         "array": "0-9",
         "max_parallel": 2,
         "max_fails": 1,
+        "metric": "loss:min",
         "params": [{"name": "lr", "values": ["1", "2"]}],
         "items": ["a"],
         "table": {"names": ["a"], "rows": [["1"]]},
@@ -136,7 +137,7 @@ fn a_shown_request_can_be_submitted() {
     // Each alone: some exclude others.
     for (key, value) in samples() {
         let mut request = JobCreate { command: vec!["a".to_owned()], ..JobCreate::default() };
-        if key == "max_parallel" || key == "max_fails" {
+        if ["max_parallel", "max_fails", "metric"].contains(&&*key) {
             request.array = Some("0-9".to_owned());
         }
         if ["mounts", "workdir", "container_user", "pull", "image_login"].contains(&&*key) {

@@ -61,7 +61,7 @@ fn step(options: &Options) -> Result<Vec<Figure>> {
     let mut fleet = Fleet::new(1)?;
     let indexes = Indexes::first_n(options.pending)
         .ok_or_else(|| failed("the array is larger than the maximum"))?;
-    let array = Some(Box::new(ArraySpec { indexes, values: None }));
+    let array = Some(Box::new(ArraySpec { indexes, values: None, objective: None }));
     let event = fleet.submission(0, vec![job(0).with(|job| job.array = array)]);
     fleet.step(vec![event])?;
     let mut measured = Vec::new();

@@ -383,7 +383,8 @@ fn priority(what: &Happening) -> i32 {
 
 fn new_array(what: &Happening) -> Option<Box<ArraySpec>> {
     let small = |name| u32::try_from(what.count(name) % 100).expect("below 100");
-    let spec = ArraySpec { indexes: Indexes::first_n(small("array"))?, values: None };
+    let spec =
+        ArraySpec { indexes: Indexes::first_n(small("array"))?, values: None, objective: None };
     Some(Box::new(spec))
 }
 

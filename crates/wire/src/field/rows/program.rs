@@ -384,6 +384,24 @@ pub(super) static PROGRAM: &[Field] = &[
         }),
         ..field!("max_fails", max_fails)
     },
+    Field {
+        flag: Some(
+            Flag::value(
+                "metric",
+                "NAME:min|max",
+                Checked(validate::objective),
+                "Metric that tells which element is the best, e.g. loss:min",
+            )
+            .under(heading::ARRAY),
+        ),
+        show: Some(|spec, _, shown| {
+            let objective = spec.array.as_ref().and_then(|array| array.objective.as_ref());
+            shown.metric = objective.map(ToString::to_string);
+        }),
+        label: Some("metric"),
+        is_private: true,
+        ..field!("metric", metric)
+    },
     Field { group: Group::Array, ..field!("params", params) },
     Field { group: Group::Array, ..field!("items", items) },
     Field { group: Group::Array, ..field!("table", table) },
