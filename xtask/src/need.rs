@@ -98,6 +98,13 @@ const PACKAGES: &[Packages] = &[
         npm: None,
     },
     Packages {
+        name: "Optuna",
+        pins: "python/tests/sweep/requirements.txt",
+        folder: "target/optuna",
+        tests: "the test of sweeps with Optuna",
+        npm: None,
+    },
+    Packages {
         name: "the identity provider",
         pins: "crates/gpool/tests/oidc/requirements.txt",
         folder: "target/oidc",

@@ -78,7 +78,8 @@ class Driver:
         return optuna.create_study(
             study_name=self.study_name,
             direction="minimize" if self.plan["goal"] == "min" else "maximize",
-            sampler=sampler(self.plan["method"], self.plan["seed"]),
+            # Another seed after a restart: the same one would draw the same values again.
+            sampler=sampler(self.plan["method"], self.plan["seed"] + self.n_trials),
             pruner=pruner(self.plan.get("early_stop")),
         )
 
@@ -102,7 +103,8 @@ class Driver:
         if best is None:
             print(f"no trial has succeeded with a {self.metric}")
             return 1
-        print(f"best: trial {best.number}, {self.metric} {best.value:g}: {words(best.params)}")
+        texts = {name: text_of(best.params[name], self.distributions[name]) for name in best.params}
+        print(f"best: trial {best.number}, {self.metric} {best.value:g}: {words(texts)}")
         return 0
 
     def best(self) -> Optional[optuna.trial.FrozenTrial]:
@@ -114,7 +116,6 @@ class Driver:
 
     def restore(self) -> None:
         """Reads the trials that earlier drivers submitted."""
-        self.study = self._new_study()
         self.live = {}
         newest: dict[int, Job] = {}
         role = f"{self.study_name}/trial/"
@@ -126,6 +127,7 @@ class Driver:
                 if number not in newest or int(newest[number]["id"]) < int(job["id"]):
                     newest[number] = job
         self.n_trials = max(newest, default=-1) + 1
+        self.study = self._new_study()
         for number in range(self.n_trials):
             self._restore_trial(number, newest.get(number))
 

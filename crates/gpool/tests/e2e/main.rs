@@ -111,6 +111,7 @@ mod strangers;
 mod submit;
 mod subscriptions;
 mod summary;
+mod sweeps;
 mod telemetry;
 mod top;
 mod transcripts;
