@@ -209,7 +209,8 @@ impl ArrayState {
         if code(&end.exit) > code(&self.exit) {
             self.exit = end.exit;
         }
-        self.usage = self.usage.plus(end.usage);
+        // A metric is that of one element.
+        self.usage = Usage { objective: None, ..self.usage.plus(end.usage) };
         self.totals.add(end.into());
     }
 

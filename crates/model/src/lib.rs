@@ -129,7 +129,7 @@ pub use id::{
 };
 pub use indexes::Indexes;
 pub use label::{LabelChange, Labels};
-pub use objective::{Goal, Objective};
+pub use objective::{Goal, MetricValue, Objective};
 pub use parse::ParseError;
 pub use positions::Positions;
 pub use rare::Rare;

@@ -88,9 +88,12 @@ impl Study {
             }
             self.newest.insert(trial_number, array_number);
             let reported = metrics.iter().find(|it| it.id == element.id);
-            let value = reported
-                .zip(objective.as_ref())
-                .and_then(|(it, objective)| it.metrics.get(&objective.metric).copied());
+            // The end of an element has the value for good.
+            let last = element.usage.total.as_ref().and_then(|usage| usage.objective);
+            let value = last.or_else(|| {
+                let (reported, objective) = reported.zip(objective.as_ref())?;
+                reported.metrics.get(&objective.metric).copied()
+            });
             let trial = Trial {
                 number: trial_number,
                 job: element.id.clone(),

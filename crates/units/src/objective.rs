@@ -38,6 +38,40 @@ impl Goal {
     }
 }
 
+/// The value of a metric with 32 bits, as metrics are stored. It is never infinite or NaN.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct MetricValue(u32);
+
+impl MetricValue {
+    /// Returns the nearest value with 32 bits; `None` if that is not finite.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "it is rounded")]
+    pub fn new(value: f64) -> Option<Self> {
+        let value = value as f32;
+        value.is_finite().then_some(Self(value.to_bits()))
+    }
+
+    /// Returns the value.
+    #[must_use]
+    pub fn get(self) -> f64 {
+        f64::from(f32::from_bits(self.0))
+    }
+}
+
+impl Serialize for MetricValue {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f32(f32::from_bits(self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for MetricValue {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = f64::deserialize(deserializer)?;
+        let wrong = || serde::de::Error::custom("the value of a metric is finite");
+        Self::new(value).ok_or_else(wrong)
+    }
+}
+
 /// Most bytes of the name of a metric.
 const NAME_MAX: usize = 64;
 

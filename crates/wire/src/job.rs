@@ -17,6 +17,7 @@ use crate::gang::GangStatus;
 use crate::gpu::xid::JobXid;
 use crate::group::GroupStatus;
 use crate::hint::Hint;
+use crate::job_metrics::six_digits;
 use crate::live_usage::LiveUsage;
 use crate::log::LogFiles;
 pub use crate::placed::PlacedOn;
@@ -328,6 +329,10 @@ pub struct Usage {
     /// share of a GPU, only its own kernels. Absent if it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_utilization: Option<f64>,
+    /// Last value of the array's `metric` that the element reported, to six digits. Absent without
+    /// one, and hidden from other users.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objective: Option<f64>,
 }
 
 impl From<gpool_model::job::Usage> for Usage {
@@ -343,6 +348,7 @@ impl From<gpool_model::job::Usage> for Usage {
             gpu_memory_peak: gpu.map(|gpu| gpu.memory_peak.get()),
             gpu_memory_limit: gpu.map(|gpu| gpu.memory_limit.get()),
             gpu_utilization: usage.gpu.and_then(utilization),
+            objective: usage.objective.map(|value| six_digits(value.get())),
         }
     }
 }

@@ -79,7 +79,10 @@ impl Job {
             },
             usage: JobUsage {
                 gpu_hours: gpu_hours(totals.gpu_time),
-                total: end_of(job).map(|end| Usage::from(end.usage)),
+                total: end_of(job).map(|end| {
+                    let usage = Usage::from(end.usage);
+                    Usage { objective: usage.objective.filter(|_| !shown.private), ..usage }
+                }),
                 ..JobUsage::default()
             },
             array,

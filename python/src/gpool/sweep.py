@@ -193,8 +193,10 @@ class Driver:
         }
 
     def value(self, element: Job) -> Optional[float]:
-        """The last value of the metric of a trial."""
-        value = (element["usage"].get("metrics") or {}).get(self.metric)
+        """The last value of the metric of a trial: its end has it for good."""
+        value = (element["usage"].get("total") or {}).get("objective")
+        if value is None:
+            value = (element["usage"].get("metrics") or {}).get(self.metric)
         return value if value is not None and math.isfinite(value) else None
 
     # New trials

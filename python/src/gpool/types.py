@@ -1191,6 +1191,7 @@ class Usage(_UsageRequired, total=False):
     gpu_memory_peak: Optional[int]
     gpu_utilization: Optional[float]
     memory_peak_together: Optional[int]
+    objective: Optional[float]
     read_bytes: Optional[int]
     written_bytes: Optional[int]
 

@@ -9,6 +9,7 @@ use crate::exit::TakenBack;
 use crate::id::JobId;
 use crate::job::state::JobState;
 use crate::launch::Lack;
+use crate::objective::MetricValue;
 use crate::rare::Rare;
 use crate::unit::{Bytes, GpuTime, MilliGpu, Millis, Timestamp};
 
@@ -267,10 +268,14 @@ pub struct Usage {
     /// The use of its GPUs; `None` if it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu: Option<GpuUsage>,
+    /// The last value of the metric of its array's objective, which its program reported; of
+    /// several tasks, that of the lowest rank.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objective: Option<MetricValue>,
 }
 
 impl Usage {
-    /// Returns the usage of two tasks together.
+    /// Returns the usage of two tasks together, in the order of their ranks.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         fn of_both<T>(one: Option<T>, other: Option<T>, plus: fn(T, T) -> T) -> Option<T> {
@@ -287,6 +292,7 @@ impl Usage {
             read: of_both(self.read, other.read, Bytes::saturating_add),
             written: of_both(self.written, other.written, Bytes::saturating_add),
             gpu: of_both(self.gpu, other.gpu, GpuUsage::plus),
+            objective: self.objective.or(other.objective),
         }
     }
 }

@@ -7,7 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpool_model::objective::is_metric_name;
+use gpool_model::objective::{MetricValue, is_metric_name};
+use gpool_model::{Compat, JobSpec};
 use gpool_protocol::recent::METRICS_MAX;
 use gpool_sys::clock;
 use serde::Deserialize;
@@ -38,6 +39,8 @@ pub struct Metrics {
     /// The current second, and the number of lines in it.
     rate_window: (u64, u32),
     names: BTreeSet<String>,
+    /// The metric whose last value goes into the end of the task, and that value.
+    objective: Option<(String, Option<f64>)>,
     /// The last values that the agent has not received.
     unsaid: BTreeMap<String, f64>,
     said_at: Option<u64>,
@@ -58,10 +61,25 @@ struct Reported {
 }
 
 impl Metrics {
-    /// Metrics of a job; `takes_objects` means Valohai's form too.
+    /// Metrics of a job; `takes_objects` means Valohai's form too. `objective` is the metric whose
+    /// last value is needed at the end.
     #[must_use]
-    pub fn new(takes_objects: bool) -> Self {
-        Self { takes_objects, ..Self::default() }
+    pub fn new(takes_objects: bool, objective: Option<&str>) -> Self {
+        let objective = objective.map(|name| (name.to_owned(), None));
+        Self { takes_objects, objective, ..Self::default() }
+    }
+
+    /// The metrics of a task of a job.
+    pub(super) fn of(spec: &JobSpec) -> Self {
+        let objective = spec.array.as_ref().and_then(|array| array.objective.as_ref());
+        let metric = objective.map(|objective| &*objective.metric);
+        Self::new(spec.compat.contains(&Compat::Valohai), metric)
+    }
+
+    /// The last value of the objective's metric.
+    #[must_use]
+    pub fn objective(&self) -> Option<MetricValue> {
+        self.objective.as_ref().and_then(|(_, value)| MetricValue::new((*value)?))
     }
 
     fn start(&self) -> &'static [u8] {
@@ -125,6 +143,9 @@ impl Metrics {
             // They are stored with 32 bits.
             let fits = |value: &f64| value.abs() <= f64::from(f32::MAX);
             let Some(value) = value.as_f64().filter(fits) else { continue };
+            if let Some((_, last)) = self.objective.as_mut().filter(|(own, _)| *own == name) {
+                *last = Some(value);
+            }
             let is_known = self.names.contains(&name);
             if is_known || (self.names.len() < METRICS_MAX && is_metric_name(&name)) {
                 self.names.insert(name.clone());

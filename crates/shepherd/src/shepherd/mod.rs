@@ -30,10 +30,9 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use gpool_model::Compat;
 use gpool_model::agent::{LaunchContext, TaskEnd};
 use gpool_model::id::TaskId;
-use gpool_model::job::{EndCause, ExitStatus, OutputCut};
+use gpool_model::job::{EndCause, ExitStatus, OutputCut, Usage};
 use gpool_model::launch::Lack;
 use gpool_model::unit::Timestamp;
 use gpool_sys::{child, clock, signal};
@@ -94,7 +93,7 @@ fn born(name: &str, boot_id: &str, nursery: u32, socket: OwnedFd) -> io::Result<
                 outputs: [None, None],
                 order: Order::default(),
                 client_streams: ClientStreams::default(),
-                metrics: Metrics::new(launch.order.spec.compat.contains(&Compat::Valohai)),
+                metrics: Metrics::of(&launch.order.spec),
                 cut: None,
                 program: None,
                 owner: None,
@@ -324,7 +323,7 @@ impl Shepherd {
             exit: self.exit.filter(|_| self.started.is_some()),
             cause,
             stopped: told,
-            usage: Tree::usage(self.tree.as_ref()),
+            usage: Usage { objective: self.metrics.objective(), ..Tree::usage(self.tree.as_ref()) },
             steps: self.ended_steps().into(),
         }
     }

@@ -89,6 +89,7 @@ impl Tree {
             read: group.read_bytes.map(Bytes::new),
             written: group.written_bytes.map(Bytes::new),
             gpu: None,
+            objective: None,
         }
     }
 

@@ -48,7 +48,7 @@ fn other_output_is_no_metric() {
 #[test]
 fn jobs_with_valohais_variables_report_each_json_object() {
     let found = |output: &[u8]| {
-        let mut metrics = Metrics::new(true);
+        let mut metrics = Metrics::new(true, None);
         metrics.read(output, 0);
         metrics.take(0)
     };
@@ -113,4 +113,23 @@ fn the_agent_hears_of_metrics_once_a_second() {
     assert_eq!(metrics.next_message_at(), None);
     metrics.read(b"{\"gpool\":{\"metrics\":{\"a\":2}}}\n", 5_100);
     assert_eq!(metrics.next_message_at(), Some(6_000));
+}
+
+#[test]
+fn the_last_value_of_the_objective_is_kept_for_the_end() {
+    let mut metrics = Metrics::new(false, Some("loss"));
+    assert_eq!(metrics.objective(), None);
+    for line in [
+        r#"{"gpool": {"metrics": {"loss": 0.5, "other": 1}}}"#,
+        r#"{"gpool": {"metrics": {"loss": 0.25}}}"#,
+        r#"{"gpool": {"metrics": {"other": 3}}}"#,
+        r#"{"gpool": {"metrics": {"loss": 1e300}}}"#,
+        r#"{"gpool": {"metrics": {"loss": "low"}}}"#,
+    ] {
+        metrics.read(format!("{line}\n").as_bytes(), 0);
+        metrics.take(0);
+    }
+    assert_eq!(metrics.objective().map(|value| value.get()), Some(0.25));
+    let none = Metrics::new(false, None);
+    assert_eq!(none.objective(), None);
 }

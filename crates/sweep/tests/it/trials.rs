@@ -44,6 +44,16 @@ fn the_best_trial_has_succeeded() {
 }
 
 #[test]
+fn the_value_of_an_end_outlives_the_metrics() {
+    let mut ended = element("7", 0, JobState::Succeeded);
+    let total = r#"{"cpu_user_s": 0, "cpu_system_s": 0, "memory_peak": 0, "objective": 0.125}"#;
+    ended.usage.total = serde_json::from_str(total).expect("usage");
+    let mut study = Study::default();
+    study.add_array(&array("7", "tune/trial"), &[ended], &[loss("7.0", 0.5)]);
+    assert_eq!(study.trials[&0].value, Some(0.125));
+}
+
+#[test]
 fn a_retried_trial_counts_once_in_either_order() {
     let old = (array("7", "tune/trial/3"), [element("7", 0, JobState::Failed)]);
     let new = (array("12", "tune/trial/3"), [element("12", 0, JobState::Succeeded)]);

@@ -1,6 +1,6 @@
 //! Tests of `objective`.
 
-use gpool_units::objective::{Goal, Objective};
+use gpool_units::objective::{Goal, MetricValue, Objective};
 
 #[test]
 fn an_objective_is_written_as_it_is_read() {
@@ -31,4 +31,18 @@ fn a_wrong_objective_is_refused_with_the_position() {
         let error = Objective::parse(text).expect_err(text);
         assert_eq!(error.position, position, "{error}");
     }
+}
+
+#[test]
+fn a_metric_value_is_finite_and_stays_the_same_in_json() {
+    for value in [0.0, -1.5, 0.554_242, 1e-30, 3e38] {
+        let stored = MetricValue::new(value).unwrap();
+        let json = serde_json::to_string(&stored).unwrap();
+        assert_eq!(serde_json::from_str::<MetricValue>(&json).unwrap(), stored, "{json}");
+        assert!((stored.get() - value).abs() <= value.abs() * 1e-6, "{json}");
+    }
+    for value in [f64::NAN, f64::INFINITY, 1e39] {
+        assert_eq!(MetricValue::new(value), None);
+    }
+    assert!(serde_json::from_str::<MetricValue>("1e39").is_err());
 }

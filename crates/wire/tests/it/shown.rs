@@ -113,30 +113,7 @@ fn a_job_shows_where_it_runs_and_how_it_ended() {
             "placement": [{"node": "lab1", "devices": [3], "uuids": ["GPU-3"]}],
         }),
     );
-    let end = JobEnd {
-        outcome: Outcome::Failed,
-        cause: Some(EndCause::Oom),
-        exit: Some(ExitStatus::Signal(9)),
-        started_at: Some(started_at),
-        ended_at: T0.after(Millis::from_secs(10)),
-        usage: Usage {
-            cpu_user: Millis::new(1500),
-            cpu_system: Millis::ZERO,
-            memory_peak: Bytes::new(5),
-            memory_peak_together: Some(Bytes::new(9)),
-            read: Some(Bytes::new(11)),
-            written: None,
-            gpu: Some(GpuUsage {
-                memory_peak: Bytes::new(7),
-                memory_limit: Bytes::new(20),
-                busy: Millis::from_secs(1),
-                measured: Millis::from_secs(4),
-            }),
-        },
-        allocations: vec![allocation()],
-        resized: 0,
-        steps: gpool_model::Rare::default(),
-    };
+    let end = whole_end(started_at);
     let ended = shown(Phase::Ended(Box::new(end)), vec![]);
     has(
         &ended,
@@ -146,6 +123,7 @@ fn a_job_shows_where_it_runs_and_how_it_ended() {
                 "cpu_user_s": 1.5, "cpu_system_s": 0.0, "memory_peak": 5,
                 "memory_peak_together": 9, "read_bytes": 11,
                 "gpu_memory_peak": 7, "gpu_memory_limit": 20, "gpu_utilization": 0.25,
+                "objective": 0.1,
             },
             "placement": [{"node": "lab1", "devices": [3], "uuids": ["GPU-3"]}],
         }),
@@ -168,6 +146,35 @@ fn nothing_inherited_is_ever_shown() {
     assert!(!text.contains("c0ffee"), "{text}");
 }
 
+/// An end with usage of everything.
+fn whole_end(started_at: Timestamp) -> JobEnd {
+    JobEnd {
+        outcome: Outcome::Failed,
+        cause: Some(EndCause::Oom),
+        exit: Some(ExitStatus::Signal(9)),
+        started_at: Some(started_at),
+        ended_at: T0.after(Millis::from_secs(10)),
+        usage: Usage {
+            cpu_user: Millis::new(1500),
+            cpu_system: Millis::ZERO,
+            memory_peak: Bytes::new(5),
+            memory_peak_together: Some(Bytes::new(9)),
+            read: Some(Bytes::new(11)),
+            written: None,
+            gpu: Some(GpuUsage {
+                memory_peak: Bytes::new(7),
+                memory_limit: Bytes::new(20),
+                busy: Millis::from_secs(1),
+                measured: Millis::from_secs(4),
+            }),
+            objective: gpool_model::MetricValue::new(0.1),
+        },
+        allocations: vec![allocation()],
+        resized: 0,
+        steps: gpool_model::Rare::default(),
+    }
+}
+
 #[test]
 fn another_users_job_keeps_its_secrets() {
     let shown = JobFacts { private: true, ..JobFacts::default() };
@@ -182,6 +189,9 @@ fn another_users_job_keeps_its_secrets() {
     assert!(job.request.script.is_some());
     assert_eq!((job.name.as_str(), job.request.command.len()), ("(private)", 0));
     assert_eq!((job.request.directory, job.request.note, job.user.as_str()), (None, None, "ana"));
+    let ended = self::job(Phase::Ended(Box::new(whole_end(T0))));
+    let job = gpool_wire::Job::new(&spec, &ended, T0, &shown);
+    assert_eq!(job.usage.total.unwrap().objective, None);
 }
 
 #[test]
