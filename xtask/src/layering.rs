@@ -141,10 +141,10 @@ const TABLE: &[(&str, Allowed)] = &[
         "listen",
         Allowed::Only(&[
             "api", "files", "identity", "insight", "link", "model", "oidc", "output", "post",
-            "protocol", "server", "store", "web", "wire",
+            "protocol", "server", "store", "sweep", "web", "wire",
         ]),
     ),
-    ("web", Allowed::Only(&["model", "wire"])),
+    ("web", Allowed::Only(&["model", "wire", "sweep"])),
     ("cli", Allowed::Only(&["model", "wire", "web", "client", "sys", "files"])),
     ("step", Allowed::Only(&["model", "wire", "client", "sys", "cli"])),
     ("compat", Allowed::Only(&["model", "wire", "client", "sys", "cli", "step"])),

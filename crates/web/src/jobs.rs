@@ -150,7 +150,7 @@ fn row(job: &Job, now: Time) -> Row {
         (None, None) => gpus.into_owned(),
     };
     let address = match group.filter(|_| !job.private) {
-        Some(group) => format!("/queue?group={}", group.name),
+        Some(group) => format!("/groups/{}", group.name),
         None => format!("/jobs/{}", job.id),
     };
     Row {

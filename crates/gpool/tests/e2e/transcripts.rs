@@ -4,7 +4,7 @@
 //! A shell runs each line after `$ `; the lines up to the next are its output on both streams.
 //! `[..]` stands for anything within a line, a line `...` for any lines. Times of day, durations
 //! and the width of columns may differ. A block that can't be run says `console, not run` and is
-//! counted.
+//! counted. A block of another language whose first line is a name, `# train.py`, is that file.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -54,8 +54,22 @@ fn documents(root: &Path) -> Vec<PathBuf> {
 
 fn read(text: &str) -> (Vec<Step>, usize) {
     let (mut steps, mut n_not_run, mut is_inside): (Vec<Step>, _, _) = (Vec::new(), 0, false);
+    let mut file: Option<String> = None;
+    let mut before = "";
     for (number, line) in (1..).zip(text.lines()) {
+        if let (true, Some(name)) = (before.starts_with("```"), file_name(line)) {
+            file = Some(format!("cat > {name} <<'END OF FILE'\n"));
+        }
+        before = line;
         match line {
+            "```" if file.is_some() => {
+                let command = format!("{}END OF FILE", file.take().unwrap_or_default());
+                steps.push(Step { line: number, command, expected: Vec::new() });
+            }
+            _ if file.is_some() => file.iter_mut().for_each(|file| {
+                file.push_str(line);
+                file.push('\n');
+            }),
             "```console" => is_inside = true,
             _ if line.starts_with("```console") => n_not_run += 1,
             "```" => is_inside = false,
@@ -71,6 +85,14 @@ fn read(text: &str) -> (Vec<Step>, usize) {
         }
     }
     (steps, n_not_run)
+}
+
+/// The name of the file that a block is, by its first line.
+fn file_name(line: &str) -> Option<&str> {
+    let name = line.strip_prefix("# ")?;
+    let (stem, extension) = name.rsplit_once('.')?;
+    let is_plain = stem.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+    (is_plain && ["py", "sh", "yaml", "yml", "jsonl"].contains(&extension)).then_some(name)
 }
 
 /// Runs a session; returns the first difference.

@@ -11,6 +11,7 @@ mod act;
 mod answer;
 mod ask;
 mod contents;
+mod group;
 mod job;
 mod provider;
 mod query;
@@ -88,9 +89,10 @@ impl<'h> RequestOrigin<'h> {
 }
 
 /// The parameters of each page, by the first part of its path.
-const PARAMETERS: [(&str, &[&str]); 13] = [
+const PARAMETERS: [(&str, &[&str]); 14] = [
     ("", &["range", "sort"]),
     ("queue", &["state", "user", "project", "name", "group", "sort", "cursor"]),
+    ("groups", &["sort"]),
     ("jobs", &["stream", "from", "sort"]),
     ("projects", &["sort"]),
     ("nodes", &["sort"]),
@@ -244,6 +246,7 @@ impl Pages {
         match parts[..] {
             [""] => self.overview(visit).await,
             ["queue"] => self.queue(visit).await,
+            ["groups", name] => self.group(visit, name).await,
             ["jobs", id] => self.job(visit, id).await,
             ["jobs", id, "output"] => self.output(visit, id).await,
             ["jobs", id, "gpus.csv"] => self.gpus_csv(visit, id).await,
