@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use gpool_client::JobsQuery;
 
 use crate::harness::{Cluster, kill_9, skip, until, until_so};
+use crate::web::Browser;
 
 /// Reports a loss that is best at x = 3, and fails for y = bad.
 const TRIAL: &str = r#"
@@ -56,6 +57,12 @@ fn a_grid_shows_its_best_trial_and_runs_failed_ones_again() {
     assert!(text.ends_with("best: trial 4, loss 0.5: x=3 y=good\n"), "{text}");
     let first = cluster.gpool(["sweep", "show", "tune", "-n", "1", "-o", "name"]).ok();
     assert_eq!(first.trim(), format!("{id}.4"));
+    let browser = Browser::new(&cluster);
+    let (code, page) = browser.get("/groups/tune");
+    assert!(code == 200 && page.contains("trial 4</a>, loss 0.5"), "{code}: {page}");
+    assert_eq!(browser.get("/groups/tuna").0, 404);
+    assert_eq!(browser.get("/groups/a%2Fb").0, 404);
+    assert_eq!(browser.get("/groups/tune?x=1").0, 400);
     cluster.gpool(["sweep", "--retry-failed", "tune"]).ok();
     let again = until("the failed ones have run again", || {
         let all = until_all_ended(&cluster, "tune", 8);

@@ -4,6 +4,7 @@
 
 mod course;
 mod gantt;
+mod group;
 mod job;
 mod overview;
 mod saved;

@@ -159,7 +159,7 @@ fn a_group_is_one_row_that_leads_to_its_jobs() {
     };
     let of = |group| Job { id: "7".to_owned(), group: Some(group), ..Job::default() };
     let found = page(of(group("tuning", 12)));
-    assert!(found.contains("href=\"/queue?group=tuning\">group:tuning<"), "{found}");
+    assert!(found.contains("href=\"/groups/tuning\">group:tuning<"), "{found}");
     assert!(found.contains("each of 12 jobs") && found.contains("12 jobs · 12 running"), "{found}");
     assert!(!found.contains("Select job"), "the box would select its first job alone");
     let alone = page(of(group("tuning", 1)));
