@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import unittest
+import unittest.mock
 import warnings
 
 from support import Case, until
@@ -19,6 +20,26 @@ def reported(*args, **more):
     with contextlib.redirect_stdout(io.StringIO()) as out:
         gpool.report(*args, **more)
     return [json.loads(line) for line in out.getvalue().splitlines()]
+
+
+class Items(unittest.TestCase):
+    def test_items_are_read_and_answered(self):
+        lines = '{"id": 3, "item": "a.jpg"}\n{"id": 4, "item": {"n": 1}}\n'
+        with unittest.mock.patch("sys.stdin", io.StringIO(lines)):
+            with contextlib.redirect_stdout(io.StringIO()) as out:
+                first, second = gpool.items()
+                second.failed(ValueError("no file"))
+                first.done({"score": 0.5})
+                first.done()
+        self.assertEqual((first.value, second.value), ("a.jpg", {"n": 1}))
+        self.assertEqual(
+            [json.loads(line)["gpool"] for line in out.getvalue().splitlines()],
+            [
+                {"failed": 4, "why": "no file"},
+                {"done": 3, "result": {"score": 0.5}},
+                {"done": 3},
+            ],
+        )
 
 
 class Reports(unittest.TestCase):

@@ -150,6 +150,7 @@ const TABLE: &[(&str, Allowed)] = &[
     ("compat", Allowed::Only(&["model", "wire", "client", "sys", "cli", "step"])),
     ("valohai", Allowed::Only(&[])),
     ("sweep", Allowed::Only(&["model", "wire", "valohai"])),
+    ("map", Allowed::Only(&["model", "wire", "client", "cli"])),
     ("vh", Allowed::Only(&["valohai", "wire", "client", "cli"])),
     ("top", Allowed::Only(&["model", "wire", "cli"])),
     (
@@ -190,6 +191,7 @@ const TABLE: &[(&str, Allowed)] = &[
             "top",
             "verbs",
             "vh",
+            "map",
             "failpoint",
         ]),
     ),

@@ -23,12 +23,13 @@ if TYPE_CHECKING:
         Unreachable,
     )
     from .executor import Executor
-    from .job import on_reclaim, report
+    from .job import Item, items, on_reclaim, report
 
 __all__ = [
     "Client",
     "Executor",
     "GpoolError",
+    "Item",
     "JobFailed",
     "NotFound",
     "Refused",
@@ -36,6 +37,7 @@ __all__ = [
     "TimedOut",
     "Unreachable",
     "aio",
+    "items",
     "on_reclaim",
     "report",
     "types",
@@ -46,6 +48,7 @@ _MODULES = {
     "Client": "client",
     "Executor": "executor",
     "GpoolError": "errors",
+    "Item": "job",
     "JobFailed": "errors",
     "NotFound": "errors",
     "Refused": "errors",
@@ -53,6 +56,7 @@ _MODULES = {
     "TimedOut": "errors",
     "Unreachable": "errors",
     "aio": "",
+    "items": "job",
     "on_reclaim": "job",
     "report": "job",
     "types": "",

@@ -1,4 +1,4 @@
-"""Used inside a job: metrics, and the signal to leave."""
+"""Used inside a job: metrics, items of a map, and the signal to leave."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Optional, Union
 
 #: The names of metrics that gpool takes.
@@ -134,3 +134,38 @@ def _signal_number(signal: Union[str, int]) -> int:
     elif signal in {member.value for member in signals.Signals}:
         return int(signal)
     raise ValueError(f"there is no signal {signal!r}; try TERM, USR1 or INT")
+
+
+class Item:
+    """An item of `gpool map`. `value` is a text, or what the list has in JSON."""
+
+    def __init__(self, number: int, value: Any) -> None:
+        self.number = number
+        self.value = value
+
+    def __repr__(self) -> str:
+        return f"Item({self.number}, {self.value!r})"
+
+    def done(self, result: Any = None) -> None:
+        """Says that the item is handled. `result` is anything that JSON has."""
+        answer = {"done": self.number}
+        if result is not None:
+            answer["result"] = result
+        self._say(answer)
+
+    def failed(self, why: object) -> None:
+        """Says that the item can't be handled now; it is tried again."""
+        self._say({"failed": self.number, "why": str(why)})
+
+    @staticmethod
+    def _say(answer: dict[str, Any]) -> None:
+        sys.stdout.write(json.dumps({"gpool": answer}) + "\n")
+        sys.stdout.flush()
+
+
+def items() -> Iterator[Item]:
+    """The items that `gpool map` gives to this program, until there are no more. Say `done` or
+    `failed` for each, in any order."""
+    for line in sys.stdin:
+        fields = json.loads(line)
+        yield Item(fields["id"], fields["item"])

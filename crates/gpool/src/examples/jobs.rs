@@ -182,6 +182,15 @@ pub(super) const JOBS: &Table = &[
             ("gpool sweep show tuning -n 5 --watch", "Watch the best five"),
         ],
     ),
+    (
+        "map",
+        &[
+            ("gpool map frames.txt --gpus 0.5 -- python detect.py", "Handle the lines of a file"),
+            ("gpool map 'images/*.jpg' --files -- python detect.py", "Handle files"),
+            ("gpool map --show frames", "Show the progress"),
+            ("gpool map --resume frames", "Handle the rest, and what failed, again"),
+        ],
+    ),
     ("vh", &[("gpool vh execution run train --adhoc", "Run a step of a valohai.yaml as a job")]),
     ("vh lint", &[("gpool vh lint", "Check valohai.yaml, and list how gpool treats its keys")]),
     ("vh execution", &[("gpool vh execution list", "List your executions")]),

@@ -129,6 +129,8 @@ pub static VERBS: &[Verb] = verbs! {
         |args, line| secret::run(args, line.session);
     Submit "sweep": sweep::SweepArgs, "Run a command with many values of its parameters",
         |args, line| sweep::run(args, line.session);
+    Submit "map": gpool_map::MapArgs, "Handle the items of a list in workers that stay",
+        |args, line| gpool_map::run(&args, line.session);
     Submit "vh": gpool_vh::VhArgs, "Run steps of a valohai.yaml, as Valohai's client does",
         |args, line| gpool_vh::run(args, line.session);
     Submit "edit": edit::EditArgs, "Change the request of a job",
@@ -256,6 +258,12 @@ pub static VERBS: &[Verb] = verbs! {
     Internal "rsh": gpool_step::rsh::RshArgs,
         "Run a command line on another node of the job; launchers of MPI call this",
         |args, line| gpool_step::rsh::run(&args, line.session);
+    Internal "map-driver": gpool_map::driver::DriverArgs,
+        "Lease the items of a map; gpool map calls this",
+        |args, line| gpool_map::driver::run(&args, line.session);
+    Internal "map-worker": gpool_map::worker::WorkerArgs,
+        "Handle items of a map; its driver calls this",
+        |args, line| gpool_map::worker::run(&args, line.session);
     Internal "vh-host": gpool_vh::host::HostArgs, "Run a step on the host; vh exec run calls this",
         |args, _| gpool_vh::host::run(&args);
 };

@@ -77,6 +77,42 @@ print(\"met\", s.accept()[0].recv(100).decode().strip())'
     assert_eq!(lines, [&met, &ranks[0], &ranks[1]]);
 }
 
+/// An all-reduce over the gang, and a barrier, with the variables that torchrun would set.
+const TORCH: &str = "
+import torch, torch.distributed as dist
+dist.init_process_group('gloo')
+one = torch.ones(1000) * (dist.get_rank() + 1)
+dist.all_reduce(one)
+dist.barrier()
+print('sum', int(one[0]), 'of', dist.get_world_size())
+";
+
+#[test]
+fn torch_trains_over_two_hosts_with_gloo() {
+    let python = "/usr/bin/python3";
+    let has_torch = std::process::Command::new(python).args(["-c", "import torch"]).output();
+    if !has_torch.is_ok_and(|it| it.status.success()) {
+        return crate::harness::skip("no torch: Debian's package python3-torch has it");
+    }
+    let Some(hosts) = Hosts::new(&["s", "a"]) else { return };
+    let cluster = server_on(&hosts, "");
+    let mut machine = Machine::new(&cluster, "lab2", "sim:1xA100-80G").on(hosts.on("a"));
+    machine.join("lab2");
+    let gang = ["--nodes", "2", "--gpus", "1", "--torchrun"];
+    // Gloo resolves the host name, which both hosts share.
+    let interface =
+        "export GLOO_SOCKET_IFNAME=$(ip -o -4 addr | awk '$2 != \"lo\" {print $2; exit}')";
+    let line = format!("{interface}; exec {python} -c \"$TORCH\"");
+    let variable = format!("TORCH={TORCH}");
+    let words = [&["-e", &variable][..], &gang, &["--", "bash", "-c", &line]].concat();
+    let id = cluster.submit(words);
+    let ended = cluster.until_ended(&id);
+    let output = cluster.gpool(["logs", &id]).out;
+    assert_eq!(ended.run.exit_code, Some(0), "{output}");
+    assert_eq!(ended.placement.len(), 2);
+    assert!(output.contains("0: sum 3 of 2") && output.contains("1: sum 3 of 2"), "{output}");
+}
+
 #[test]
 fn cuts_of_every_kind_end_no_job_and_lose_no_output() {
     let Some(hosts) = Hosts::new(&["s", "a"]) else { return };

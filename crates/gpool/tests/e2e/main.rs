@@ -66,6 +66,7 @@ mod logs;
 mod lost_gpu;
 mod machines;
 mod mail;
+mod maps;
 mod metrics;
 mod mig;
 mod moved;
