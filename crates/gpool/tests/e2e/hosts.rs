@@ -17,7 +17,9 @@ fn server_on(hosts: &Hosts, settings: &str) -> Cluster {
         Cluster::unstarted(&["--devices", "sim:1xA100-80G", "--listen", "0.0.0.0:7443"]);
     cluster.within = hosts.on("s");
     let file = cluster.path("gpool.toml");
-    let names = format!("tls_names = [\"{}\"]\n{settings}", hosts.address("s"));
+    // The host names of the hosts are one, so tasks can't meet by them.
+    let own = hosts.address("s");
+    let names = format!("tls_names = [\"{own}\"]\naddress = \"{own}\"\n{settings}");
     std::fs::write(&file, names).unwrap();
     let config = ("GPOOL_CONFIG".to_owned(), file.display().to_string());
     let lease = ("GPOOL_WRONGPOINT".to_owned(), "server-remote-lease=return(4000)".to_owned());
