@@ -36,7 +36,7 @@ pub(crate) enum Adopted {
     /// The task is over. Without a record its generation is unknown.
     Over {
         record: Option<ClaimRecord>,
-        end: TaskEnd,
+        end: Box<TaskEnd>,
     },
     /// No process has ever claimed the task.
     Unclaimed,
@@ -73,7 +73,7 @@ fn over(layout: &Layout, found: ClaimFile) -> io::Result<Adopted> {
             // group.
             group_of(record).remove();
         }
-        return Ok(Adopted::Over { record, end });
+        return Ok(Adopted::Over { record, end: Box::new(end) });
     }
     // A claim always has its first line, except after a crash of the machine.
     let rebooted = record.as_ref().is_none_or(|record| record.claimant.boot_id != proc::boot_id());
@@ -98,7 +98,7 @@ fn over(layout: &Layout, found: ClaimFile) -> io::Result<Adopted> {
     // A later agent then reports the same end. If the disk is full, it finds the end out again.
     let _ = found.ended(&end);
     fail::fail_point!("agent-lost-noted");
-    Ok(Adopted::Over { record, end })
+    Ok(Adopted::Over { record, end: Box::new(end) })
 }
 
 /// Removes the control groups of finished tasks that are already put away. Their shepherds were

@@ -92,7 +92,7 @@ impl Runner {
             Ok(Adopted::Over { record, end }) => {
                 let known = record.as_ref().map_or(generation, ClaimRecord::generation);
                 let is_lost = matches!(end.cause, Some(EndCause::ShepherdEnded { .. }));
-                let report = TaskReport { task, generation: known, is: TaskIs::Ended(end) };
+                let report = TaskReport { task, generation: known, is: TaskIs::Ended(*end) };
                 match record.filter(|it| is_lost && !it.claimant.slots.is_empty()) {
                     // Processes that still use its devices are reported before the devices become
                     // free.

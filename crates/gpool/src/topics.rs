@@ -83,33 +83,7 @@ again.",
     Topic {
         name: "projects",
         about: "guarantees, limits, borrowing and reclaiming",
-        text: "
-gpool project create vision --gpus 4 --limit 8   4 guaranteed, never more than 8
-gpool project edit default --gpus 0              default can only borrow
-gpool project apply projects.toml                match a file
-gpool submit -p vision --gpus 2 --preemptible …  may borrow; may be preempted
-gpool quota                                      quota, usage and loans
-
-A project gets its guaranteed GPUs when its jobs need them. Idle GPUs are lent
-to preemptible jobs by weight. gpool reclaims them when the owner needs them:
-the job with the lowest priority first, then the one with the least lost work,
-then the newest. It returns to the queue. A job without --preemptible only uses
-guaranteed GPUs.
-
-A file has a table for each project. A setting that it lacks is removed:
-
-[projects.vision]
-parent = \"lab\"
-gpus = 4
-limit = 8
-members = [\"ana\", \"@students\"]
-
-Keys: parent gpus limit gpus_of limit_of gpus_in limit_in weight priority cpus
-cpus_limit mem mem_limit jobs_limit min_runtime min_runtime_own save_time_max
-members admins time_default time_max preemptible user_pending user_running
-user_gpus. 0 is nothing, \"none\" removes a setting, \"unlimited\" guarantees
-everything. Quotas of one model or pool: gpus_of = { h100 = 4 },
-gpus_in = { batch = 2 }; the same as --gpus-of h100=4 --gpus-in batch=2.",
+        text: include_str!("topics/projects.txt"),
     },
     Topic {
         name: "scheduling",
@@ -185,60 +159,12 @@ all          all your jobs that have not ended; --user NAME, or --user all for
     Topic {
         name: "arrays",
         about: "one job with many elements",
-        text: "
---array 0-99           an element for each index; 0-99:2 every second; 1,3,7-9
---array 0-99%8         at most 8 at once, as with --max-parallel 8
---param lr=0.1,0.01 --param seed=1,2,3
-                       an element for each combination; the last one
-                       changes fastest
---param-file FILE      an element for each row of a CSV file with a header
---each-line FILE       an element for each line; --array-from FILE for each item
-                       of JSON
---max-fails 5          cancel the rest after more failures than this
-
-An element has GPOOL_ARRAY_INDEX, GPOOL_ITEM and GPOOL_PARAM_LR (for lr) in its
-environment. {lr} in the command is replaced by the value; {{lr}} stays {lr}. A
-name that is no parameter is refused.
-Each element has its own output: gpool logs 1842.3.
-
-1842 is the whole array, 1842.3 an element, 1842.3-7 several: for show, logs,
-wait, cancel, hold, release and retry.
---after each:1842      element by element: 1845.3 starts when 1842.3 has
-                       succeeded
-gpool queue -a         one row per element
-gpool retry 1842       run the elements again that did not succeed",
+        text: include_str!("topics/arrays.txt"),
     },
     Topic {
         name: "sweeps",
         about: "many trials of a command with other values of its parameters",
-        text: "
-gpool sweep --param lr=1e-5..1e-1:log --param bs=16,32 --metric loss:min
-    --trials 50 --parallel 8 --gpus 0.5 -- python train.py --lr {lr} --bs {bs}
-
-bs=16,32               values
-layers=2..8            integers; a step follows a colon: width=64..512:64
-dropout=0.0..0.5       any number; a point or exponent makes the range one of
-                       decimal numbers
-lr=1e-5..1e-1:log      each order of magnitude as likely as the others
-
---method grid          every combination; usual if there are only values
---method random        --trials N draws; usual if there is a range or --trials
---method bayes         each trial by the results of earlier ones, with Optuna
---early-stop asha      end bad trials early; median and hyperband, too. It
-                       needs a step beside the metric, and Optuna
-
-A trial reports the metric as a line of JSON, or with gpool.report in Python:
-{\"gpool\": {\"metrics\": {\"loss\": 0.31}, \"step\": 120}}
-Its last value counts.
-
-gpool sweep show NAME  the trials, the best first
-gpool queue --group NAME, gpool cancel group:NAME, gpool retry group:NAME
-                       its jobs
-
-gpool sweep FILE reads a sweep file of W&B; flags override it. With bayes or
-early stopping, a job without GPU chooses the trials. It needs Python with
-gpool[sweep]. When it starts again, it repeats no trial; a sweep with the same
-name continues it.",
+        text: include_str!("topics/sweeps.txt"),
     },
     Topic {
         name: "starts",

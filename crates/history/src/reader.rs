@@ -57,6 +57,9 @@ pub struct Chart {
     pub lines: Vec<ChartLine>,
 }
 
+/// Values of metrics with their minutes, by element of an array and name.
+pub type ElementValues = BTreeMap<(String, String), (Minute, f64)>;
+
 impl Reader {
     /// A reader of the store in a file, which may come later.
     #[must_use]
@@ -108,10 +111,7 @@ impl Reader {
     }
 
     /// The same for each element of an array that has metrics, by element and name.
-    pub fn last_metrics_of_elements(
-        &self,
-        array: &str,
-    ) -> Result<BTreeMap<(String, String), (Minute, f64)>, Error> {
+    pub fn last_metrics_of_elements(&self, array: &str) -> Result<ElementValues, Error> {
         let connection = self.connect()?;
         let metrics = names::metrics_of_elements(&connection, array)?;
         let metrics = metrics.into_iter().map(|(element, n, name)| (n, (element, name)));

@@ -379,7 +379,7 @@ fn silent_workers(state: &State) -> Vec<String> {
     state.ledger.workers().filter(is_silent).cloned().collect()
 }
 
-/// Whether the attempt of a worker, `18.3#1`, is over. If nobody can say, it is not.
+/// Whether the attempt of a worker, `18.3#1`, is over. Without an answer it is not.
 fn has_ended(client: &Client, worker: &str) -> bool {
     let Some((job, attempt)) = worker.split_once('#') else { return true };
     match client.job(job) {

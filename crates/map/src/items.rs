@@ -123,7 +123,7 @@ impl ItemReader {
     /// # Errors
     /// The file has no such item any more.
     pub fn read(&mut self, id: u64) -> io::Result<Item> {
-        while let Some(line) = self.lines.next() {
+        for line in self.lines.by_ref() {
             let line = line?;
             self.next += 1;
             if self.next == id + 1 {

@@ -1,7 +1,7 @@
 //! Which items of a map are leased, recorded or set aside. A pure state machine: the driver tells
-//! it what happened, and stores what it returns.
+//! it about events, and stores its verdicts.
 //!
-//! If a worker dies with several items in flight, nobody knows which one killed it. Each of them
+//! If a worker dies with several items in flight, any of them may have killed it. Each of them
 //! becomes a suspect, and is leased again alone: then a second death has one cause.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -15,7 +15,7 @@ pub type WorkerName = String;
 /// What a failure means for an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It was tried so many times, and is tried again.
+    /// It is tried again, after this number of failed tries.
     Again(u32),
     /// It was tried often enough.
     SetAside(u32),

@@ -1,8 +1,8 @@
 //! `gpool map`: a program that loads something once handles the items of a list, in several
 //! workers. Each item is recorded once; it may run twice after a crash.
 //!
-//! A job without GPU, the driver, leases the items to workers, which are an array. What it must not
-//! lose is in a folder of the user, so that the next driver goes on.
+//! A job without GPU, the driver, leases the items to workers, which are an array. Its records
+//! are in a folder of the user, so that the next driver goes on.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -10,7 +10,9 @@
     reason = "a failure carries its whole message, and failing is no hot path"
 )]
 
+mod args;
 pub mod driver;
+mod folder;
 pub mod items;
 pub mod ledger;
 pub mod message;
@@ -20,71 +22,10 @@ mod show;
 mod start;
 pub mod worker;
 
-use clap::Args;
-use gpool_cli::args::job_flags::JobFlags;
 use gpool_cli::failure::Result;
 use gpool_cli::session::Session;
 
-use items::Form;
-use plan::AnswerForm;
-
-const HEADING: &str = "Map";
-
-#[derive(Debug, Clone, Args)]
-#[command(args_override_self = true)]
-#[command(after_help = "The program reads lines such as {\"id\": 3, \"item\": \"a.jpg\"}, and \
-    prints {\"gpool\": {\"done\": 3, \"result\": 0.5}} or {\"gpool\": {\"failed\": 3, \"why\": \
-    \"…\"}} for each. Each item is recorded once; it may run twice after a crash.")]
-pub struct MapArgs {
-    #[command(flatten)]
-    flags: JobFlags,
-    /// Number of workers (default: one for each GPU that they can use)
-    #[arg(long, value_name = "N", help_heading = HEADING)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    workers: Option<u32>,
-    /// Workers on each GPU
-    #[arg(long, value_name = "N", help_heading = HEADING)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=50))]
-    workers_per_gpu: Option<u32>,
-    /// Failed tries after which an item is set aside
-    #[arg(long, value_name = "N", default_value_t = 3, help_heading = HEADING)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
-    tries: u32,
-    /// Items that a program gets before it answers, e.g. the size of its batches
-    #[arg(long, value_name = "N", default_value = "1", value_parser = at_least_one)]
-    #[arg(help_heading = HEADING)]
-    ahead: usize,
-    /// Form of the list: lines, jsonl or csv (default: by the name of the file)
-    #[arg(long, value_enum, value_name = "FORM", hide_possible_values = true)]
-    #[arg(help_heading = HEADING)]
-    form: Option<Form>,
-    /// The items are files: their names, or patterns such as 'images/*.jpg'
-    #[arg(long, help_heading = HEADING)]
-    files: bool,
-    /// Answer of the program: json, or line for any line as the result of its oldest item
-    #[arg(long, value_enum, value_name = "FORM", default_value = "json")]
-    #[arg(hide_possible_values = true, help_heading = HEADING)]
-    answer: AnswerForm,
-    /// Show the progress of a map
-    #[arg(long, value_name = "NAME", help_heading = HEADING)]
-    show: Option<String>,
-    /// Handle the rest of a map, and what was set aside
-    #[arg(long, value_name = "NAME", help_heading = HEADING)]
-    resume: Option<String>,
-    /// List of items, or - for standard input; several are files
-    #[arg(value_name = "ITEMS", help_heading = None::<&'static str>)]
-    items: Vec<String>,
-    /// Program of the workers
-    #[arg(last = true, value_name = "COMMAND", help_heading = None::<&'static str>)]
-    command: Vec<String>,
-}
-
-fn at_least_one(text: &str) -> std::result::Result<usize, String> {
-    text.parse()
-        .ok()
-        .filter(|n| (1..=10_000).contains(n))
-        .ok_or_else(|| format!("{text:?} is no number from 1 to 10000"))
-}
+pub use args::MapArgs;
 
 /// Runs the verb.
 ///

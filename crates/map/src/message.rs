@@ -26,7 +26,7 @@ pub enum FromWorker {
         /// The items that it still has from an earlier connection.
         in_flight: Vec<ItemNumber>,
     },
-    /// It can take so many items more.
+    /// It can take this number of items more.
     Want(usize),
     /// It handled an item.
     Done {
@@ -58,7 +58,7 @@ pub enum FromWorker {
 pub enum ToWorker {
     /// Items to handle.
     Items(Vec<Item>),
-    /// These items are stored: the worker need not repeat what it said of them.
+    /// These items are stored: the worker need not repeat its messages about them.
     Recorded(Vec<ItemNumber>),
     /// There is nothing left to do.
     Finished,

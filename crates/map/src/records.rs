@@ -1,4 +1,4 @@
-//! What is stored of the items of a map: a line of JSON for each that was recorded, failed or set
+//! The records of the items of a map: a line of JSON for each that was recorded, failed or set
 //! aside. A line that a crash cut off does not count.
 
 use std::fs::{File, OpenOptions};
@@ -60,7 +60,7 @@ pub struct Records {
 }
 
 impl Records {
-    /// Opens the file, and tells the ledger what it has.
+    /// Opens the file, and restores its records into the ledger.
     ///
     /// # Errors
     /// It can't be read or repaired.

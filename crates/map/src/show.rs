@@ -1,17 +1,17 @@
 //! `gpool map --show`: the progress of a map.
 
 use gpool_cli::exit::Exit;
-use gpool_cli::failure::{Failure, Result};
+use gpool_cli::failure::Result;
 use gpool_cli::render::clock::span;
 use gpool_cli::render::json;
 use gpool_cli::session::Session;
 use gpool_client::JobsQuery;
 use gpool_model::job::JobState;
-use gpool_wire::{Job, catalogue};
+use gpool_wire::Job;
 use serde::Serialize;
 
+use crate::folder::{folder_of, no_map};
 use crate::plan::{self, DRIVER, WORKER};
-use crate::start::folder_of;
 
 /// The progress of a map.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -32,13 +32,6 @@ struct Progress {
     remaining_s: Option<f64>,
     /// The file with a line for each item.
     records: String,
-}
-
-/// The failure for a map that does not exist.
-#[must_use]
-pub fn no_map(name: &str) -> Failure {
-    Failure::new(catalogue::NO_SUCH_JOB, format!("there is no map {name}"))
-        .tip("gpool queue   (its row is group:NAME)")
 }
 
 /// Shows a map.
@@ -68,6 +61,11 @@ pub fn run(name: &str, session: &Session) -> Result {
     // The list has no metrics.
     let driver = client.job(&driver.id)?;
     let metric = |key: &str| driver.usage.metrics.get(key).copied().unwrap_or_default();
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a number of items, which is not negative"
+    )]
     let whole = |key: &str| metric(key).max(0.0) as u64;
     let rate = metric("items_per_second");
     let remaining = metric("items") - metric("done") - metric("set_aside");

@@ -20,12 +20,13 @@ use gpool_client::{Client, JobsQuery, new_key};
 use gpool_model::id::is_plain_name;
 use gpool_wire::{JobCreate, RetryPolicy, catalogue};
 
+use crate::args::MapArgs;
 use crate::driver;
+use crate::folder::{folder_of, no_map};
 use crate::items::{self, Form};
 use crate::ledger::Ledger;
 use crate::plan::{self, DRIVER, Plan, WORKER, WorkerOptions};
 use crate::records::{Record, RecordState, Records};
-use crate::{MapArgs, show};
 
 /// Most workers that gpool chooses.
 const WORKERS_MAX: u32 = 64;
@@ -89,19 +90,6 @@ fn remove(folder: &Path) {
 fn program() -> String {
     let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("gpool"));
     program.display().to_string()
-}
-
-/// The folder of a map: `$XDG_DATA_HOME/gpool/maps/NAME`.
-///
-/// # Errors
-/// There is no home.
-pub fn folder_of(name: &str) -> Result<PathBuf> {
-    let set = |name: &str| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
-    let base = set("XDG_DATA_HOME").filter(|path| path.is_absolute());
-    let base = base.or_else(|| Some(set("HOME")?.join(".local/share")));
-    base.map(|base| base.join("gpool/maps").join(name)).ok_or_else(|| {
-        Failure::new(catalogue::INVALID, "there is no folder for maps: set XDG_DATA_HOME")
-    })
 }
 
 fn create_folder(name: &str) -> Result<PathBuf> {
@@ -294,7 +282,7 @@ pub fn resume(name: &str, session: &Session) -> Result {
     let folder = folder_of(name)?;
     let invalid = |why: String| Failure::new(catalogue::INVALID, why);
     if !folder.is_dir() {
-        return Err(show::no_map(name));
+        return Err(no_map(name));
     }
     let client = session.client()?;
     let query = JobsQuery { group: Some(name.to_owned()), ..JobsQuery::default() };

@@ -1,6 +1,6 @@
 //! `gpool map-worker`: a worker of a map. It runs the user's program, writes items to its standard
-//! input, and tells the driver what the program says of them. It outlives lost connections: what is
-//! not recorded is said again.
+//! input, and tells the driver what the program says of them. After a lost connection it
+//! repeats the answers that are not recorded.
 
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
@@ -137,10 +137,10 @@ impl Worker<'_> {
             if let Ok(stream) = client.forward(&self.args.driver, &to) {
                 self.n_connections += 1;
                 let number = self.n_connections;
-                let copy = stream.stream.try_clone().map_err(lost)?;
+                let copy = stream.stream.try_clone().map_err(|error| lost(&error))?;
                 self.connection = Some((number, stream.stream));
                 let events = self.events.clone();
-                thread::spawn(move || receive(stream.early, &copy, number, &events));
+                thread::spawn(move || receive(&stream.early, &copy, number, &events));
                 self.greet();
                 return Ok(true);
             }
@@ -151,7 +151,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Says which items the worker still has, and what was not recorded.
+    /// Says which items the worker still has, and repeats unrecorded answers.
     fn greet(&mut self) {
         let mut in_flight: Vec<ItemNumber> = self.in_flight.iter().map(|it| it.id).collect();
         in_flight.extend(self.unrecorded.iter().flat_map(ids_of));
@@ -287,7 +287,7 @@ impl Worker<'_> {
     }
 }
 
-fn lost(error: io::Error) -> Failure {
+fn lost(error: &io::Error) -> Failure {
     Failure::new(catalogue::INVALID, format!("the connection to the driver: {error}"))
 }
 
@@ -300,8 +300,8 @@ fn ids_of(message: &FromWorker) -> Vec<ItemNumber> {
 }
 
 /// Reads messages of the driver until the connection ends.
-fn receive(early: Vec<u8>, stream: &UnixStream, number: u64, events: &Sender<Event>) {
-    let bytes = io::Read::chain(early.as_slice(), stream);
+fn receive(early: &[u8], stream: &UnixStream, number: u64, events: &Sender<Event>) {
+    let bytes = io::Read::chain(early, stream);
     for line in BufReader::new(bytes).lines().map_while(io::Result::ok) {
         let Ok(message) = serde_json::from_str(&line) else { break };
         if events.send(Event::Message(number, message)).is_err() {

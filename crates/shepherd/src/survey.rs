@@ -37,7 +37,7 @@ pub struct LocalTask {
 pub enum LocalTaskState {
     Runs,
     /// It has ended, and its shepherd has noted how.
-    Ended(TaskEnd),
+    Ended(Box<TaskEnd>),
     /// It is over, and its result is unknown: the machine was restarted, or its shepherd killed.
     Lost {
         rebooted: bool,
@@ -126,7 +126,7 @@ fn claim(layout: &Layout, task: TaskId) -> io::Result<Option<LocalTask>> {
     file.read_to_end(&mut bytes)?;
     let Some(record) = ClaimRecord::read(&bytes) else { return Ok(None) };
     let is = match record.ended {
-        Some(end) => LocalTaskState::Ended(end),
+        Some(end) => LocalTaskState::Ended(Box::new(end)),
         None if is_held => LocalTaskState::Runs,
         None => LocalTaskState::Lost { rebooted: record.claimant.boot_id != proc::boot_id() },
     };

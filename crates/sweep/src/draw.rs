@@ -2,39 +2,14 @@
 
 use std::collections::HashSet;
 
-use gpool_model::Indexes;
 use gpool_wire::ParamTable;
 
+use crate::fault::Fault;
 use crate::parameter::Parameter;
-use crate::{Fault, Method, Sweep};
+use crate::sweep::{Method, Sweep};
 
 /// Draws of a trial that no other trial may have, before the draw ends.
 const TRIES: usize = 1000;
-
-/// The number of combinations of a grid.
-///
-/// # Errors
-/// A range has no steps, or the grid has more trials than an array can have elements.
-pub fn n_combinations(parameters: &[Parameter]) -> Result<u64, Fault> {
-    let mut n = 1u64;
-    for parameter in parameters {
-        let name = &parameter.name;
-        let Some(values) = parameter.domain.values() else {
-            let what = format!("the range of {name} has no steps for a grid, or too many");
-            let advice = format!("--param {name}=0..1:0.1, or --method random --trials 50");
-            return Err(Fault::new(what, advice));
-        };
-        n = n.saturating_mul(values.len() as u64);
-    }
-    match n <= u64::from(Indexes::ELEMENTS_MAX) {
-        true => Ok(n),
-        false => {
-            let what =
-                format!("the grid has {n} trials; an array can have {}", Indexes::ELEMENTS_MAX);
-            Err(Fault::new(what, "--method random --trials 50"))
-        }
-    }
-}
 
 impl Sweep {
     /// Returns the trials of a sweep that needs no driver. The same seed makes the same trials.
@@ -77,8 +52,8 @@ impl Sweep {
     /// Trials that differ from each other: fewer than wanted if there are no more.
     fn random(&self, most: usize, seed: u64) -> Vec<Vec<String>> {
         let mut random = fastrand::Rng::with_seed(seed);
-        let sizes = self.parameters.iter().map(|it| it.domain.n_values());
-        let n_all = sizes.fold(Some(1.0), |n, size| Some(n? * size?));
+        let mut sizes = self.parameters.iter().map(|it| it.domain.n_values());
+        let n_all = sizes.try_fold(1.0, |n, size| Some(n * size?));
         // All of them, in random order: draws would rarely find the last ones.
         if n_all.is_some_and(|n| n <= most as f64 * 2.0) {
             let is_listed = |it: &Parameter| it.domain.values().is_some();

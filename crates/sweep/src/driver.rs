@@ -4,11 +4,11 @@
 use gpool_wire::JobCreate;
 use serde::Serialize;
 
-use crate::parameter::Parameter;
-use crate::{EarlyStop, Sweep};
+use crate::parameter::{Parameter, n_combinations};
+use crate::sweep::{EarlyStop, Sweep};
 
-/// The variable that has the [`Plan`] of a driver as JSON. Jobs get no variables of users that begin
-/// with `GPOOL_`.
+/// The variable that has the [`Plan`] of a driver as JSON. gpool itself sets all variables of jobs
+/// that begin with `GPOOL_`.
 pub const VARIABLE: &str = "_GPOOL_SWEEP";
 /// The largest plan in bytes: what Linux accepts as one variable.
 pub const BYTES_MAX: usize = 120_000;
@@ -46,7 +46,7 @@ impl Sweep {
     #[must_use]
     pub fn plan(&self, study: &str, n_parallel: u32, seed: u64, job: JobCreate) -> Option<Plan> {
         let objective = self.objective.as_ref()?;
-        let n_all = || crate::draw::n_combinations(&self.parameters).ok();
+        let n_all = || n_combinations(&self.parameters).ok();
         let n_trials = self.n_trials.or_else(|| u32::try_from(n_all()?).ok())?;
         Some(Plan {
             study: study.to_owned(),

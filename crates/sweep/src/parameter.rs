@@ -1,9 +1,10 @@
 //! Parameters of a sweep: lists of values, and ranges of numbers.
 
+use gpool_model::Indexes;
 use gpool_wire::job_metrics::{figure, six_digits};
 use serde::Serialize;
 
-use crate::Fault;
+use crate::fault::Fault;
 use crate::number;
 
 /// A parameter that differs between trials.
@@ -44,7 +45,7 @@ pub struct Range {
 
 /// Most values of a range in a grid.
 const VALUES_MAX: f64 = 100_000.0;
-/// The largest integers whose neighbours are exact.
+/// Larger integers are not exact.
 const INT_MAX: f64 = 9_007_199_254_740_992.0;
 
 impl Range {
@@ -126,7 +127,7 @@ impl Range {
 
     fn values(&self) -> Option<Vec<String>> {
         let n = self.n_values().filter(|n| *n <= VALUES_MAX)?;
-        Some((0..n as u32).map(|at| self.at(f64::from(at))).collect())
+        Some((0u32..).map(f64::from).take_while(|at| *at < n).map(|at| self.at(at)).collect())
     }
 
     /// The value after some steps.
@@ -200,6 +201,31 @@ impl Domain {
         match self {
             Self::Choice(values) => random.choice(values).cloned().unwrap_or_default(),
             Self::Range(range) => range.draw(random),
+        }
+    }
+}
+
+/// The number of combinations of a grid.
+///
+/// # Errors
+/// A range has no steps, or the grid has more trials than an array can have elements.
+pub fn n_combinations(parameters: &[Parameter]) -> Result<u64, Fault> {
+    let mut n = 1u64;
+    for parameter in parameters {
+        let name = &parameter.name;
+        let Some(values) = parameter.domain.values() else {
+            let what = format!("the range of {name} has no steps for a grid, or too many");
+            let advice = format!("--param {name}=0..1:0.1, or --method random --trials 50");
+            return Err(Fault::new(what, advice));
+        };
+        n = n.saturating_mul(values.len() as u64);
+    }
+    match n <= u64::from(Indexes::ELEMENTS_MAX) {
+        true => Ok(n),
+        false => {
+            let what =
+                format!("the grid has {n} trials; an array can have {}", Indexes::ELEMENTS_MAX);
+            Err(Fault::new(what, "--method random --trials 50"))
         }
     }
 }

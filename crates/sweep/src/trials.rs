@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use gpool_model::job::JobState;
-use gpool_model::{GroupPlace, Objective};
+use gpool_model::{Goal, GroupPlace, Objective};
 use gpool_wire::Job;
 use gpool_wire::job_metrics::ElementMetrics;
 use serde::Serialize;
@@ -64,6 +64,14 @@ fn number(job: &Job) -> u64 {
     job.id.split('.').next().and_then(|id| id.parse().ok()).unwrap_or_default()
 }
 
+/// Whether a value is better than another.
+fn is_better(objective: &Objective, value: f64, other: f64) -> bool {
+    match objective.goal {
+        Goal::Min => value < other,
+        Goal::Max => value > other,
+    }
+}
+
 impl Study {
     /// Adds a job of the group that has no trials: the newest driver counts.
     pub fn add_job(&mut self, job: Job) {
@@ -112,11 +120,10 @@ impl Study {
         let objective = self.objective.as_ref()?;
         let succeeded = self.trials.values().filter(|it| it.state == JobState::Succeeded);
         succeeded.filter(|it| it.value.is_some()).reduce(|best, trial| {
-            let is_better = match (trial.value, best.value) {
-                (Some(value), Some(old)) => objective.is_better(value, old),
-                _ => false,
-            };
-            if is_better { trial } else { best }
+            match (trial.value, best.value) {
+                (Some(value), Some(old)) if is_better(objective, value, old) => trial,
+                _ => best,
+            }
         })
     }
 
@@ -126,8 +133,8 @@ impl Study {
         let mut trials: Vec<&Trial> = self.trials.values().collect();
         let Some(objective) = &self.objective else { return trials };
         trials.sort_by(|a, b| match (a.value, b.value) {
-            (Some(x), Some(y)) if objective.is_better(x, y) => std::cmp::Ordering::Less,
-            (Some(x), Some(y)) if objective.is_better(y, x) => std::cmp::Ordering::Greater,
+            (Some(x), Some(y)) if is_better(objective, x, y) => std::cmp::Ordering::Less,
+            (Some(x), Some(y)) if is_better(objective, y, x) => std::cmp::Ordering::Greater,
             (Some(_), None) => std::cmp::Ordering::Less,
             (None, Some(_)) => std::cmp::Ordering::Greater,
             _ => a.number.cmp(&b.number),

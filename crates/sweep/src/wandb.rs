@@ -8,8 +8,9 @@ use gpool_valohai::value::{Key, Node, Value};
 use gpool_valohai::{scalar, yaml};
 use gpool_wire::job_metrics::six_digits;
 
+use crate::number;
 use crate::parameter::{Domain, Parameter, Range};
-use crate::{EarlyStop, Method, Sweep, number};
+use crate::sweep::{EarlyStop, Method, Sweep};
 
 /// Keys of a file that say nothing about the trials.
 const PASSED_OVER: [&str; 4] = ["project", "entity", "description", "controller"];
@@ -106,9 +107,10 @@ fn number_of(node: &Node) -> Result<f64, Finding> {
 
 fn count(node: &Node) -> Result<u32, Finding> {
     match node.value {
-        Value::Int(n) if n > 0 && n <= i64::from(u32::MAX) => Ok(n as u32),
-        _ => Err(Finding::error(node.line, "this is no number of at least 1")),
+        Value::Int(n) => u32::try_from(n).ok().filter(|n| *n > 0),
+        _ => None,
     }
+    .ok_or_else(|| Finding::error(node.line, "this is no number of at least 1"))
 }
 
 fn objective(node: &Node) -> Result<Objective, Finding> {
@@ -193,7 +195,7 @@ fn parameter((key, node): &(Key, Node)) -> Result<Parameter, Finding> {
     Ok(Parameter { name, domain })
 }
 
-/// Refuses what has no effect beside a list of values.
+/// Refuses keys without effect beside a list of values.
 fn check_only(node: &Node, own: &str, distribution: &str) -> Result<(), Finding> {
     for (key, other) in node.entries() {
         let fits = key.text == "distribution" && other.text() == Some(distribution);

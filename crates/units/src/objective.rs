@@ -38,37 +38,63 @@ impl Goal {
     }
 }
 
-/// The value of a metric with 32 bits, as metrics are stored. It is never infinite or NaN.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct MetricValue(u32);
+/// The value of a metric, to six digits: `554242e-6`. It is never infinite.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct MetricValue {
+    digits: i32,
+    exponent: i16,
+}
 
 impl MetricValue {
-    /// Returns the nearest value with 32 bits; `None` if that is not finite.
-    #[must_use]
-    #[expect(clippy::cast_possible_truncation, reason = "it is rounded")]
-    pub fn new(value: f64) -> Option<Self> {
-        let value = value as f32;
-        value.is_finite().then_some(Self(value.to_bits()))
-    }
+    /// Most digits; the rest of a longer number is cut off.
+    const DIGITS_MAX: usize = 6;
 
-    /// Returns the value.
+    /// Reads a decimal number: `0.25`, `-3`, `5.54242e-1`. `None` for any other text.
     #[must_use]
-    pub fn get(self) -> f64 {
-        f64::from(f32::from_bits(self.0))
+    pub fn parse(text: &str) -> Option<Self> {
+        let (number, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+        let mut exponent: i16 = exponent.parse().ok()?;
+        let (sign, number) = match number.strip_prefix('-') {
+            Some(rest) => (-1, rest),
+            None => (1, number),
+        };
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        let all = whole.bytes().chain(fraction.bytes());
+        if whole.is_empty() || !all.clone().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        exponent = exponent.checked_sub(i16::try_from(fraction.len()).ok()?)?;
+        let (mut digits, mut n_digits) = (0i32, 0);
+        for byte in all {
+            if n_digits == Self::DIGITS_MAX {
+                exponent = exponent.checked_add(1)?;
+                continue;
+            }
+            digits = digits * 10 + i32::from(byte - b'0');
+            n_digits += usize::from(digits != 0);
+        }
+        Some(Self { digits: sign * digits, exponent })
     }
 }
 
-impl Serialize for MetricValue {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_f32(f32::from_bits(self.0))
+impl fmt::Display for MetricValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}e{}", self.digits, self.exponent)
     }
 }
 
-impl<'de> Deserialize<'de> for MetricValue {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = f64::deserialize(deserializer)?;
-        let wrong = || serde::de::Error::custom("the value of a metric is finite");
-        Self::new(value).ok_or_else(wrong)
+impl TryFrom<String> for MetricValue {
+    type Error = ParseError;
+
+    fn try_from(text: String) -> Result<Self, ParseError> {
+        Self::parse(&text).ok_or_else(|| ParseError::new("a number", &text, 0, "0.25"))
+    }
+}
+
+impl From<MetricValue> for String {
+    fn from(value: MetricValue) -> Self {
+        value.to_string()
     }
 }
 
@@ -102,15 +128,6 @@ impl Objective {
         match is_metric_name(metric) {
             true => Ok(Self { metric: metric.to_owned(), goal }),
             false => Err(bad(0)),
-        }
-    }
-
-    /// Whether a value is better than another. A value that is not a number is never better.
-    #[must_use]
-    pub fn is_better(&self, value: f64, other: f64) -> bool {
-        match self.goal {
-            Goal::Min => value < other,
-            Goal::Max => value > other,
         }
     }
 }

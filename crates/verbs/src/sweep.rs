@@ -20,9 +20,11 @@ use gpool_client::{Client, JobsQuery};
 use gpool_model::GroupPlace;
 use gpool_model::job::JobState;
 use gpool_sweep::driver::{self, Plan};
+use gpool_sweep::fault::Fault;
 use gpool_sweep::parameter::{Domain, Parameter};
+use gpool_sweep::sweep::{EarlyStop, Method, Sweep};
 use gpool_sweep::trials::{DRIVER, TRIAL};
-use gpool_sweep::{EarlyStop, Fault, Method, Sweep, wandb};
+use gpool_sweep::wandb;
 use gpool_wire::field::heading;
 use gpool_wire::{JobCreate, RetryPolicy, catalogue};
 
@@ -92,7 +94,7 @@ enum SweepAction {
 ///
 /// # Errors
 /// The sweep can't run, or the server refuses a job.
-pub fn run(args: SweepArgs, session: &Session) -> Result {
+pub fn run(args: &SweepArgs, session: &Session) -> Result {
     if let Some(SweepAction::Show { name, list }) = &args.action {
         return sweep_show::run(name, list, session);
     }
@@ -100,7 +102,7 @@ pub fn run(args: SweepArgs, session: &Session) -> Result {
         let words = ["retry", "--failed", &format!("group:{name}")].map(str::to_owned);
         return session.verb(&words);
     }
-    let (sweep, flags) = sweep(&args, session)?;
+    let (sweep, flags) = sweep(args, session)?;
     sweep.check().map_err(fault)?;
     let name = name(&sweep, &flags)?;
     let mut request = request::of_command(flags, &sweep.command)?;
@@ -110,10 +112,10 @@ pub fn run(args: SweepArgs, session: &Session) -> Result {
     refuse_used(&client, &name, sweep.needs_driver())?;
     let seed = args.seed.unwrap_or_else(random_seed);
     match sweep.needs_driver() {
-        true => put_driver(&mut request, &sweep, &name, seed, &args)?,
+        true => put_driver(&mut request, &sweep, &name, seed, args)?,
         false => put_array(&mut request, &sweep, &name, seed, args.parallel)?,
     }
-    submit(&client, &request, (&sweep, &name, seed), &args, session)
+    submit(&client, &request, (&sweep, &name, seed), args, session)
 }
 
 /// The sweep of the file and the flags, and the flags for the job.
@@ -270,7 +272,7 @@ fn put_driver(
     if !has_software && !caller::is_remote() {
         check_python(&args.python)?;
     }
-    // What the user is told of, and waits for, is the sweep and not each trial.
+    // Messages and dependencies are those of the sweep, and not of each trial.
     let template = JobCreate {
         environment: Default::default(),
         environment_bytes: None,
@@ -322,7 +324,7 @@ fn put_driver(
     Ok(())
 }
 
-/// Checks that the driver can import what it needs, before it is submitted.
+/// Checks, before the submission, that the driver can import its packages.
 fn check_python(python: &str) -> Result<()> {
     let module = driver::MODULE;
     let found = Command::new(python)

@@ -17,7 +17,6 @@ use crate::gang::GangStatus;
 use crate::gpu::xid::JobXid;
 use crate::group::GroupStatus;
 use crate::hint::Hint;
-use crate::job_metrics::six_digits;
 use crate::live_usage::LiveUsage;
 use crate::log::LogFiles;
 pub use crate::placed::PlacedOn;
@@ -348,7 +347,7 @@ impl From<gpool_model::job::Usage> for Usage {
             gpu_memory_peak: gpu.map(|gpu| gpu.memory_peak.get()),
             gpu_memory_limit: gpu.map(|gpu| gpu.memory_limit.get()),
             gpu_utilization: usage.gpu.and_then(utilization),
-            objective: usage.objective.map(|value| six_digits(value.get())),
+            objective: usage.objective.and_then(|value| value.to_string().parse().ok()),
         }
     }
 }

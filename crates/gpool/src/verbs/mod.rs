@@ -128,7 +128,7 @@ pub static VERBS: &[Verb] = verbs! {
         "Set, list or remove secrets for jobs, such as access tokens",
         |args, line| secret::run(args, line.session);
     Submit "sweep": sweep::SweepArgs, "Run a command with many values of its parameters",
-        |args, line| sweep::run(args, line.session);
+        |args, line| sweep::run(&args, line.session);
     Submit "map": gpool_map::MapArgs, "Handle the items of a list in workers that stay",
         |args, line| gpool_map::run(&args, line.session);
     Submit "vh": gpool_vh::VhArgs, "Run steps of a valohai.yaml, as Valohai's client does",

@@ -79,7 +79,9 @@ impl Metrics {
     /// The last value of the objective's metric.
     #[must_use]
     pub fn objective(&self) -> Option<MetricValue> {
-        self.objective.as_ref().and_then(|(_, value)| MetricValue::new((*value)?))
+        let (_, value) = self.objective.as_ref()?;
+        // Six digits.
+        MetricValue::parse(&format!("{:.5e}", (*value)?))
     }
 
     fn start(&self) -> &'static [u8] {

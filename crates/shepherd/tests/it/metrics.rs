@@ -129,7 +129,7 @@ fn the_last_value_of_the_objective_is_kept_for_the_end() {
         metrics.read(format!("{line}\n").as_bytes(), 0);
         metrics.take(0);
     }
-    assert_eq!(metrics.objective().map(|value| value.get()), Some(0.25));
+    assert_eq!(metrics.objective().map(|value| value.to_string()).as_deref(), Some("250000e-6"));
     let none = Metrics::new(false, None);
     assert_eq!(none.objective(), None);
 }

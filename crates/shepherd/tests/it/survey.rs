@@ -39,7 +39,7 @@ fn the_state_of_a_claim_follows_from_lock_end_and_boot() {
     };
     claim.ended(&end).unwrap();
     drop(claim);
-    assert_eq!(is(), LocalTaskState::Ended(end));
+    assert_eq!(is(), LocalTaskState::Ended(Box::new(end)));
     std::fs::write(layout.claim(task), bytes).unwrap();
     assert_eq!(is(), LocalTaskState::Lost { rebooted: false });
     std::fs::remove_file(layout.claim(task)).unwrap();

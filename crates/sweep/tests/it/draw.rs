@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use gpool_sweep::{Method, Sweep};
+use gpool_sweep::sweep::{Method, Sweep};
 
 use crate::sweep;
 

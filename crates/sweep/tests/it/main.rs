@@ -6,7 +6,7 @@ mod trials;
 mod wandb;
 
 use gpool_sweep::parameter::{Domain, Parameter};
-use gpool_sweep::{EarlyStop, Method, Sweep};
+use gpool_sweep::sweep::{EarlyStop, Method, Sweep};
 
 /// A sweep with parameters as the command line has them: `lr=0.1,0.01`.
 fn sweep(parameters: &[&str]) -> Sweep {

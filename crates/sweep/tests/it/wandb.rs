@@ -1,8 +1,8 @@
 //! Tests of `wandb`.
 
 use gpool_sweep::parameter::Domain;
+use gpool_sweep::sweep::{EarlyStop, Method};
 use gpool_sweep::wandb::read;
-use gpool_sweep::{EarlyStop, Method};
 
 const BAYES: &str = "
 program: train.py

@@ -167,7 +167,7 @@ fn whole_end(started_at: Timestamp) -> JobEnd {
                 busy: Millis::from_secs(1),
                 measured: Millis::from_secs(4),
             }),
-            objective: gpool_model::MetricValue::new(0.1),
+            objective: gpool_model::MetricValue::parse("0.1"),
         },
         allocations: vec![allocation()],
         resized: 0,
