@@ -9,12 +9,11 @@ mod lint;
 pub mod marks;
 pub mod parameter;
 pub mod request;
-pub mod scalar;
 mod schema;
 pub mod shape;
 pub mod source;
-pub mod value;
-pub mod yaml;
+
+pub use gpool_yaml as yaml;
 
 use config::{Config, Step};
 use finding::{Finding, Level};
@@ -37,7 +36,7 @@ impl Document {
     pub fn read(text: &str) -> Self {
         let root = match yaml::parse(text) {
             Ok(root) => root,
-            Err(finding) => return Self { findings: vec![finding], ..Self::default() },
+            Err(finding) => return Self { findings: vec![finding.into()], ..Self::default() },
         };
         let mut findings = schema::check(&root);
         if findings.iter().any(|finding| !finding.is_tolerable) {

@@ -1,7 +1,7 @@
 //! How gpool treats each key of a file.
 
 use crate::shape::{Kind, MOUNT, Mark, STEP, Shape, WIDGET};
-use crate::yaml::{Node, Value};
+use gpool_yaml::{Node, Value};
 
 /// A key that a file uses.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,8 +9,8 @@ use gpool_client::Client;
 use gpool_valohai::command::{Values, script};
 use gpool_valohai::config::{Config, Input, KeptFolders, Step};
 use gpool_valohai::request::StepRequest;
-use gpool_valohai::scalar;
 use gpool_valohai::source::{Prefixes, Source, find, prefix};
+use gpool_valohai::yaml::scalar;
 
 use crate::failure::invalid;
 use crate::options::{RunFlags, RunLine};
