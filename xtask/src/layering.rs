@@ -149,6 +149,7 @@ const TABLE: &[(&str, Allowed)] = &[
     ("step", Allowed::Only(&["model", "wire", "client", "sys", "cli"])),
     ("compat", Allowed::Only(&["model", "wire", "client", "sys", "cli", "step"])),
     ("yaml", Allowed::Only(&[])),
+    ("import", Allowed::Only(&["yaml"])),
     ("valohai", Allowed::Only(&["yaml"])),
     ("sweep", Allowed::Only(&["model", "wire", "yaml"])),
     ("map", Allowed::Only(&["model", "wire", "client", "cli"])),
@@ -157,7 +158,7 @@ const TABLE: &[(&str, Allowed)] = &[
     (
         "verbs",
         Allowed::Only(&[
-            "model", "wire", "web", "client", "sys", "cli", "compat", "files", "sweep",
+            "model", "wire", "web", "client", "sys", "cli", "compat", "files", "import", "sweep",
         ]),
     ),
     (

@@ -25,6 +25,7 @@ pub mod extend;
 pub mod forward;
 pub mod gpus;
 mod hidden;
+pub mod import;
 pub mod install_shims;
 pub mod keys;
 pub mod lab;

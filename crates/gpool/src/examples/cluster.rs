@@ -116,7 +116,14 @@ pub(super) const CLUSTER: &Table = &[
             ("gpool init --print", "Print it instead"),
         ],
     ),
-    ("import", &[("gpool import gflow --dry-run", "Show what would be imported")]),
+    (
+        "import",
+        &[
+            ("gpool import task.yaml --dry-run", "Print the commands that submit its jobs"),
+            ("gpool import docker-compose.yml", "Submit a job for each service"),
+            ("gpool import gflow --dry-run", "Show what would be imported from gflow"),
+        ],
+    ),
     (
         "import gflow",
         &[

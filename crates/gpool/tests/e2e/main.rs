@@ -53,6 +53,7 @@ mod http;
 mod idle;
 mod image;
 mod import;
+mod import_file;
 mod instances;
 mod interactive;
 mod isolation;
