@@ -161,6 +161,7 @@ const TABLE: &[(&str, Allowed)] = &[
             "model", "wire", "web", "client", "sys", "cli", "compat", "files", "import", "sweep",
         ]),
     ),
+    ("mcp", Allowed::Only(&["wire", "client", "cli"])),
     (
         "lab",
         Allowed::Only(&[

@@ -9,6 +9,7 @@
 
 pub mod attach;
 pub mod audit;
+
 pub mod budget;
 pub mod ca;
 pub mod console;
@@ -30,12 +31,14 @@ pub mod install_shims;
 pub mod keys;
 pub mod lab;
 pub mod login;
+pub mod mcp;
 pub mod mig;
 pub mod nodes;
 pub mod note;
 pub mod notify;
 pub mod on_jobs;
 pub mod open;
+mod other_program;
 pub mod outcome;
 mod page_format;
 pub mod policy;

@@ -132,6 +132,13 @@ pub(super) const CLUSTER: &Table = &[
         ],
     ),
     (
+        "mcp",
+        &[
+            ("gpool mcp", "Tools that read, such as why and queue"),
+            ("gpool mcp --allow submit,cancel", "Also preview, submit and cancel"),
+        ],
+    ),
+    (
         "install-shims",
         &[
             (

@@ -26,15 +26,16 @@ pub mod verify;
 pub mod version;
 
 use clap::{Args, FromArgMatches as _};
+use gpool_cli::args::mcp::McpArgs;
 use gpool_cli::failure::Result;
 use gpool_cli::usage as misuse;
 use gpool_model::JobVerb;
 use gpool_verbs::{
     attach, audit, budget, ca, context, cost, digest, download, drain, edit, events, exec, extend,
-    forward, gpus, import, install_shims, login, mig, nodes, note, notify, on_jobs, open, policy,
-    pool, prio, project, quota, release, report, requeue, reserve, retry, run, secret, sessions,
-    shell, shim, show, signal, simulate, status, submit, sweep, token, usage, user, wait, waste,
-    why, yields,
+    forward, gpus, import, install_shims, login, mcp, mig, nodes, note, notify, on_jobs, open,
+    policy, pool, prio, project, quota, release, report, requeue, reserve, retry, run, secret,
+    sessions, shell, shim, show, signal, simulate, status, submit, sweep, token, usage, user, wait,
+    waste, why, yields,
 };
 
 use crate::cli::{CommandLine, HelpSection, Verb};
@@ -118,6 +119,8 @@ pub static VERBS: &[Verb] = verbs! {
         |args, line| install_shims::run(&args, line.session);
     Start "shim": shim::ShimArgs, "Run a command of Slurm, gflow or Valohai, e.g. squeue",
         |args, line| shim::run(&args, line.session);
+    Start "mcp": McpArgs, "Offer tools to an assistant, by the Model Context Protocol",
+        |_, _| mcp::run();
     Submit "shell": shell::ShellArgs, "Open a shell as a job",
         |args, line| shell::run(args, line.session);
     Submit "retry": retry::RetryArgs,

@@ -68,6 +68,7 @@ mod lost_gpu;
 mod machines;
 mod mail;
 mod maps;
+mod mcp;
 mod metrics;
 mod mig;
 mod moved;

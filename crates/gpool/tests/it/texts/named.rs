@@ -12,6 +12,7 @@ use crate::words::words;
 /// Words that follow the name of the program in sentences that begin with it.
 const SENTENCES: &[&str] = &[
     "adds",
+    "allocates",
     "always",
     "builds",
     "checks",
@@ -38,6 +39,7 @@ const SENTENCES: &[&str] = &[
     "mounts",
     "moves",
     "needs",
+    "passes",
     "predicts",
     "prints",
     "reads",
