@@ -153,7 +153,7 @@ const TABLE: &[(&str, Allowed)] = &[
     ("valohai", Allowed::Only(&["yaml"])),
     ("sweep", Allowed::Only(&["model", "wire", "yaml"])),
     ("map", Allowed::Only(&["model", "wire", "client", "cli"])),
-    ("vh", Allowed::Only(&["valohai", "wire", "client", "cli"])),
+    ("vh", Allowed::Only(&["valohai", "wire", "client", "cli", "yaml"])),
     ("top", Allowed::Only(&["model", "wire", "cli"])),
     (
         "verbs",

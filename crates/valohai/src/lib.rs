@@ -8,6 +8,7 @@ pub mod finding;
 mod lint;
 pub mod marks;
 pub mod parameter;
+pub mod pipeline;
 pub mod request;
 mod schema;
 pub mod shape;
@@ -46,7 +47,10 @@ impl Document {
         let config = config::read(&root);
         findings.extend(lint::check(&root, &config));
         findings.sort_by_key(|finding| finding.line);
-        Self { config, findings, keys: marks::of(&root) }
+        let mut keys = marks::of(&root);
+        keys.extend(config.pipelines.iter().flat_map(pipeline::refused));
+        keys.sort_by_key(|key| key.line);
+        Self { config, findings, keys }
     }
 
     /// The worst level of its findings.
