@@ -11,6 +11,7 @@ pub mod agent;
 pub mod answer;
 pub mod device;
 pub mod frame;
+pub mod import;
 mod input;
 pub mod job;
 pub mod manifest;
@@ -32,6 +33,7 @@ pub const TARGETS: &[(&str, Check)] = &[
     ("answer", answer::check),
     ("device", device::check),
     ("frame", frame::check),
+    ("import", import::check),
     ("job", job::check),
     ("manifest", manifest::check),
     ("protocol", protocol::check),

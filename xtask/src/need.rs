@@ -112,6 +112,13 @@ const PACKAGES: &[Packages] = &[
         npm: Some("crates/gpool/tests/oidc/package-lock.json"),
     },
     Packages {
+        name: "the client of the Model Context Protocol",
+        pins: "crates/gpool/tests/mcp/requirements.txt",
+        folder: "target/mcp",
+        tests: "the test of gpool mcp with an assistant's client",
+        npm: None,
+    },
+    Packages {
         name: "valohai-yaml",
         pins: "crates/valohai/tests/oracle/requirements.txt",
         folder: "target/valohai",

@@ -134,11 +134,12 @@ own! {
         "gpool simulate queue runs the real scheduler and checks each of its plans. Either a plan \
          broke an invariant, which the message names, or jobs wait although no event can follow. \
          Both are bugs of gpool: please report them with the trace and the command.";
-    NO_LAB = 259, EXIT_OTHER, "the program gpool-lab is needed",
+    NO_PROGRAM = 259, EXIT_OTHER, "the program gpool-lab or gpool-mcp is needed",
         "gpool bench, gpool replay and gpool simulate packing, queue and scenarios are in a \
-         separate program, gpool-lab. gpool runs the one in its own folder, otherwise one in PATH. \
-         In a checkout of gpool, cargo install --locked --path testing/lab installs it, and cargo \
-         build --package gpool-lab builds it beside a gpool that was built there.";
+         separate program, gpool-lab, and gpool mcp is in gpool-mcp. gpool runs the one in its own \
+         folder, otherwise one in PATH. In a checkout of gpool, cargo install --locked --path \
+         testing/lab or crates/mcp installs it, and cargo build --package gpool-lab or gpool-mcp \
+         builds it beside a gpool that was built there.";
     BAD_CONFIG = 229, EXIT_USAGE, "the settings can't be used",
         "gpool up reads its settings from the file of GPOOL_CONFIG, otherwise from \
          ~/.config/gpool/gpool.toml, or as root from /etc/gpool/gpool.toml. gpool help settings \

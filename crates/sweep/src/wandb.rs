@@ -3,10 +3,8 @@
 
 use gpool_model::objective::is_metric_name;
 use gpool_model::{Goal, Objective, placeholder};
-use gpool_valohai::finding::Finding;
-use gpool_valohai::value::{Key, Node, Value};
-use gpool_valohai::{scalar, yaml};
 use gpool_wire::job_metrics::six_digits;
+use gpool_yaml::{Key, Node, Value, YamlError, scalar};
 
 use crate::number;
 use crate::parameter::{Domain, Parameter, Range};
@@ -27,22 +25,22 @@ const COMMAND: [&str; 4] = ["${env}", "${interpreter}", "${program}", "${args}"]
 ///
 /// # Errors
 /// The line that is wrong, or that gpool can't follow.
-pub fn read(text: &str) -> Result<(Sweep, Vec<String>), Finding> {
-    let root = yaml::parse(text)?;
+pub fn read(text: &str) -> Result<(Sweep, Vec<String>), YamlError> {
+    let root = gpool_yaml::parse(text)?;
     if !matches!(root.value, Value::Map(_)) {
-        return Err(Finding::error(root.line, "a sweep file is a mapping")
+        return Err(YamlError::new(root.line, "a sweep file is a mapping")
             .advice("it has the keys program, method and parameters"));
     }
     let passed_over =
         check_keys(&root, &KEYS, "a sweep")?.into_iter().map(|key| key.text.clone()).collect();
     let method = text_at(&root, "method")?.map(|(line, text)| {
         Method::parse(text).ok_or_else(|| {
-            Finding::error(line, format!("the method {text:?} is none of grid, random, bayes"))
+            YamlError::new(line, format!("the method {text:?} is none of grid, random, bayes"))
         })
     });
     let method = method.transpose()?;
     if method.is_none() {
-        return Err(Finding::error(root.line, "the key method is missing")
+        return Err(YamlError::new(root.line, "the key method is missing")
             .advice("write method: grid, random or bayes"));
     }
     let objective = root.get("metric").map(objective).transpose()?;
@@ -51,7 +49,7 @@ pub fn read(text: &str) -> Result<(Sweep, Vec<String>), Finding> {
         None => Vec::new(),
     };
     if parameters.is_empty() {
-        return Err(Finding::error(root.line, "the sweep has no parameters"));
+        return Err(YamlError::new(root.line, "the sweep has no parameters"));
     }
     let early_stop = root.get("early_terminate").map(early_stop).transpose()?;
     let sweep = Sweep {
@@ -67,7 +65,7 @@ pub fn read(text: &str) -> Result<(Sweep, Vec<String>), Finding> {
 }
 
 /// Refuses unknown keys and returns those that are passed over.
-fn check_keys<'a>(node: &'a Node, known: &[&str], what: &str) -> Result<Vec<&'a Key>, Finding> {
+fn check_keys<'a>(node: &'a Node, known: &[&str], what: &str) -> Result<Vec<&'a Key>, YamlError> {
     let mut passed_over = Vec::new();
     for (key, _) in node.entries() {
         if PASSED_OVER.contains(&&*key.text) && known.contains(&"program") {
@@ -75,25 +73,25 @@ fn check_keys<'a>(node: &'a Node, known: &[&str], what: &str) -> Result<Vec<&'a 
         } else if !known.contains(&&*key.text) {
             let what = format!("gpool does not know the key {:?} of {what}", key.text);
             return Err(
-                Finding::error(key.line, what).advice(format!("it knows {}", known.join(", ")))
+                YamlError::new(key.line, what).advice(format!("it knows {}", known.join(", ")))
             );
         }
     }
     Ok(passed_over)
 }
 
-fn text_at<'a>(node: &'a Node, key: &str) -> Result<Option<(usize, &'a str)>, Finding> {
+fn text_at<'a>(node: &'a Node, key: &str) -> Result<Option<(usize, &'a str)>, YamlError> {
     match node.get(key) {
         None => Ok(None),
         Some(Node { line, value: Value::Text(text) }) => Ok(Some((*line, text))),
         Some(other) => {
-            Err(Finding::error(other.line, format!("{key} is {}, not a text", other.value.kind())))
+            Err(YamlError::new(other.line, format!("{key} is {}, not a text", other.value.kind())))
         }
     }
 }
 
 /// A number. YAML 1.1 reads `1e-3` as a text.
-fn number_of(node: &Node) -> Result<f64, Finding> {
+fn number_of(node: &Node) -> Result<f64, YamlError> {
     let number = match &node.value {
         Value::Int(number) => Some(*number as f64),
         Value::Float(number) => Some(*number),
@@ -101,29 +99,29 @@ fn number_of(node: &Node) -> Result<f64, Finding> {
         _ => None,
     };
     number.filter(|number| number.is_finite()).ok_or_else(|| {
-        Finding::error(node.line, format!("{} stands where a number is needed", node.value.kind()))
+        YamlError::new(node.line, format!("{} stands where a number is needed", node.value.kind()))
     })
 }
 
-fn count(node: &Node) -> Result<u32, Finding> {
+fn count(node: &Node) -> Result<u32, YamlError> {
     match node.value {
         Value::Int(n) => u32::try_from(n).ok().filter(|n| *n > 0),
         _ => None,
     }
-    .ok_or_else(|| Finding::error(node.line, "this is no number of at least 1"))
+    .ok_or_else(|| YamlError::new(node.line, "this is no number of at least 1"))
 }
 
-fn objective(node: &Node) -> Result<Objective, Finding> {
+fn objective(node: &Node) -> Result<Objective, YamlError> {
     check_keys(node, &["name", "goal", "target"], "metric")?;
     if let Some(target) = node.get("target") {
-        return Err(Finding::error(target.line, "gpool does not end a sweep at a target")
+        return Err(YamlError::new(target.line, "gpool does not end a sweep at a target")
             .advice("remove target"));
     }
     let Some((line, name)) = text_at(node, "name")? else {
-        return Err(Finding::error(node.line, "the metric has no name"));
+        return Err(YamlError::new(node.line, "the metric has no name"));
     };
     if !is_metric_name(name) {
-        return Err(Finding::error(line, format!("{name:?} is no name of a metric"))
+        return Err(YamlError::new(line, format!("{name:?} is no name of a metric"))
             .advice("jobs report metrics with up to 64 letters, digits and _ . / : @ % + -"));
     }
     let goal = match text_at(node, "goal")? {
@@ -131,24 +129,24 @@ fn objective(node: &Node) -> Result<Objective, Finding> {
         Some((_, "maximize")) => Goal::Max,
         Some((line, other)) => {
             let what = format!("the goal {other:?} is neither minimize nor maximize");
-            return Err(Finding::error(line, what));
+            return Err(YamlError::new(line, what));
         }
     };
     Ok(Objective { metric: name.to_owned(), goal })
 }
 
-fn early_stop(node: &Node) -> Result<EarlyStop, Finding> {
+fn early_stop(node: &Node) -> Result<EarlyStop, YamlError> {
     check_keys(node, &["type", "min_iter", "max_iter", "s", "eta", "strict"], "early_terminate")?;
     match text_at(node, "type")? {
         Some((_, "hyperband")) => {}
         _ => {
-            return Err(Finding::error(node.line, "early_terminate has no type: hyperband"));
+            return Err(YamlError::new(node.line, "early_terminate has no type: hyperband"));
         }
     }
     for key in ["s", "strict"] {
         if let Some(other) = node.get(key) {
             let what = format!("Optuna's hyperband has no {key}");
-            return Err(Finding::error(other.line, what).advice(format!("remove {key}")));
+            return Err(YamlError::new(other.line, what).advice(format!("remove {key}")));
         }
     }
     let number = |key: &str| node.get(key).map(count).transpose();
@@ -159,20 +157,20 @@ fn early_stop(node: &Node) -> Result<EarlyStop, Finding> {
     Ok(EarlyStop::Hyperband { min_steps, max_steps: max, factor })
 }
 
-fn parameter((key, node): &(Key, Node)) -> Result<Parameter, Finding> {
+fn parameter((key, node): &(Key, Node)) -> Result<Parameter, YamlError> {
     let name = key.text.clone();
     if !placeholder::is_name(&name) {
-        return Err(Finding::error(key.line, format!("{name:?} is no name of a parameter"))
+        return Err(YamlError::new(key.line, format!("{name:?} is no name of a parameter"))
             .advice("a name has letters, digits and '_', and does not begin with a digit"));
     }
     if let Some(nested) = node.get("parameters") {
-        return Err(Finding::error(nested.line, "gpool has no nested parameters")
+        return Err(YamlError::new(nested.line, "gpool has no nested parameters")
             .advice("write them beside the others, with names such as optimizer_lr"));
     }
     check_keys(node, &PARAMETER_KEYS, "a parameter")?;
     for key in ["mu", "sigma"] {
         if let Some(other) = node.get(key) {
-            return Err(Finding::error(other.line, "gpool has no normal distributions")
+            return Err(YamlError::new(other.line, "gpool has no normal distributions")
                 .advice(DISTRIBUTIONS));
         }
     }
@@ -182,11 +180,11 @@ fn parameter((key, node): &(Key, Node)) -> Result<Parameter, Finding> {
     } else if let Some(values) = node.get("values") {
         check_only(node, "values", "categorical")?;
         let Value::List(items) = &values.value else {
-            return Err(Finding::error(values.line, "values is not a list"));
+            return Err(YamlError::new(values.line, "values is not a list"));
         };
         let values: Vec<String> = items.iter().map(value_text).collect::<Result<_, _>>()?;
         if values.is_empty() {
-            return Err(Finding::error(node.line, "values is empty"));
+            return Err(YamlError::new(node.line, "values is empty"));
         }
         Domain::Choice(values)
     } else {
@@ -196,30 +194,30 @@ fn parameter((key, node): &(Key, Node)) -> Result<Parameter, Finding> {
 }
 
 /// Refuses keys without effect beside a list of values.
-fn check_only(node: &Node, own: &str, distribution: &str) -> Result<(), Finding> {
+fn check_only(node: &Node, own: &str, distribution: &str) -> Result<(), YamlError> {
     for (key, other) in node.entries() {
         let fits = key.text == "distribution" && other.text() == Some(distribution);
         if key.text != own && !fits {
             let what = format!("{:?} does not go with {own}", key.text);
-            return Err(Finding::error(key.line, what).advice(format!("remove {}", key.text)));
+            return Err(YamlError::new(key.line, what).advice(format!("remove {}", key.text)));
         }
     }
     Ok(())
 }
 
-fn value_text(node: &Node) -> Result<String, Finding> {
+fn value_text(node: &Node) -> Result<String, YamlError> {
     match &node.value {
         Value::List(_) | Value::Map(_) => {
             let what = format!("{} is no value of a parameter", node.value.kind());
-            Err(Finding::error(node.line, what).advice("write a text or a number"))
+            Err(YamlError::new(node.line, what).advice("write a text or a number"))
         }
         value => Ok(scalar::text(value)),
     }
 }
 
-fn range(node: &Node) -> Result<Range, Finding> {
+fn range(node: &Node) -> Result<Range, YamlError> {
     let (Some(min), Some(max)) = (node.get("min"), node.get("max")) else {
-        return Err(Finding::error(node.line, "a parameter has value, values, or min and max"));
+        return Err(YamlError::new(node.line, "a parameter has value, values, or min and max"));
     };
     let (low, high) = (number_of(min)?, number_of(max)?);
     let are_whole = matches!((&min.value, &max.value), (Value::Int(_), Value::Int(_)));
@@ -234,11 +232,11 @@ fn range(node: &Node) -> Result<Range, Finding> {
         "log_uniform" => (six_digits(low.exp()), six_digits(high.exp()), true),
         _ => {
             let what = format!("gpool has no distribution {name:?}");
-            return Err(Finding::error(line, what).advice(DISTRIBUTIONS));
+            return Err(YamlError::new(line, what).advice(DISTRIBUTIONS));
         }
     };
     if step.is_some() && !is_q {
-        return Err(Finding::error(line, format!("the distribution {name} has no q")));
+        return Err(YamlError::new(line, format!("the distribution {name} has no q")));
     }
     let step = if is_q { Some(step.unwrap_or(1.0)) } else { None };
     let is_int = match step {
@@ -246,18 +244,18 @@ fn range(node: &Node) -> Result<Range, Finding> {
         None => name == "int_uniform" || (name == "log_uniform_values" && are_whole),
     };
     let range = Range { low, high, is_log, step, is_int };
-    range.check().map_err(|fault| Finding::error(node.line, fault.what))
+    range.check().map_err(|fault| YamlError::new(node.line, fault.what))
 }
 
 /// The command with placeholders in place of W&B's macros.
-fn command(root: &Node, parameters: &[Parameter]) -> Result<Vec<String>, Finding> {
+fn command(root: &Node, parameters: &[Parameter]) -> Result<Vec<String>, YamlError> {
     let program = text_at(root, "program")?;
     let words: Vec<(usize, String)> = match root.get("command") {
         None => COMMAND.iter().map(|word| (root.line, (*word).to_owned())).collect(),
         Some(Node { value: Value::List(items), .. }) => {
             items.iter().map(|item| Ok((item.line, value_text(item)?))).collect::<Result<_, _>>()?
         }
-        Some(other) => return Err(Finding::error(other.line, "command is not a list")),
+        Some(other) => return Err(YamlError::new(other.line, "command is not a list")),
     };
     let mut command = Vec::new();
     let flags = |dashes: &str| {
@@ -270,7 +268,7 @@ fn command(root: &Node, parameters: &[Parameter]) -> Result<Vec<String>, Finding
             "${program}" => match program {
                 Some((_, program)) => vec![program.to_owned()],
                 None => {
-                    return Err(Finding::error(line, "the key program is missing")
+                    return Err(YamlError::new(line, "the key program is missing")
                         .advice("write program: train.py, or a command after --"));
                 }
             },
@@ -278,7 +276,7 @@ fn command(root: &Node, parameters: &[Parameter]) -> Result<Vec<String>, Finding
             "${args_no_hyphens}" => flags(""),
             other if other.contains("${args") || other.contains("${envvar") => {
                 let what = format!("gpool does not know {other:?} in a command");
-                return Err(Finding::error(line, what)
+                return Err(YamlError::new(line, what)
                     .advice("it knows ${env}, ${interpreter}, ${program}, ${args}"));
             }
             // Braces of a word that W&B passes on are not those of a parameter.

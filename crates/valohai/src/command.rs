@@ -2,8 +2,8 @@
 
 use crate::config::Step;
 use crate::parameter::ParameterType;
-use crate::scalar;
-use crate::yaml::Value;
+use gpool_yaml::Value;
+use gpool_yaml::scalar;
 
 /// Values of parameters by name; the last of a name counts.
 pub type Values = Vec<(String, Value)>;

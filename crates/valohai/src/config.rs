@@ -1,8 +1,8 @@
 //! The items of a valid file: steps, tasks and pipelines.
 
 use crate::parameter::Parameter;
-use crate::scalar;
-use crate::yaml::{Node, Value};
+use gpool_yaml::scalar;
+use gpool_yaml::{Node, Value};
 
 /// A file that passed the checks of its schema.
 #[derive(Debug, Clone, Default)]

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use gpool_yaml::YamlError;
+
 /// The weight of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
@@ -47,5 +49,11 @@ impl fmt::Display for Finding {
             Some(advice) => write!(f, "; {advice}"),
             None => Ok(()),
         }
+    }
+}
+
+impl From<YamlError> for Finding {
+    fn from(error: YamlError) -> Self {
+        Self { advice: error.advice, ..Self::error(error.line, error.what) }
     }
 }

@@ -8,13 +8,13 @@ pub mod finding;
 mod lint;
 pub mod marks;
 pub mod parameter;
+pub mod pipeline;
 pub mod request;
-pub mod scalar;
 mod schema;
 pub mod shape;
 pub mod source;
-pub mod value;
-pub mod yaml;
+
+pub use gpool_yaml as yaml;
 
 use config::{Config, Step};
 use finding::{Finding, Level};
@@ -37,7 +37,7 @@ impl Document {
     pub fn read(text: &str) -> Self {
         let root = match yaml::parse(text) {
             Ok(root) => root,
-            Err(finding) => return Self { findings: vec![finding], ..Self::default() },
+            Err(finding) => return Self { findings: vec![finding.into()], ..Self::default() },
         };
         let mut findings = schema::check(&root);
         if findings.iter().any(|finding| !finding.is_tolerable) {
@@ -47,7 +47,10 @@ impl Document {
         let config = config::read(&root);
         findings.extend(lint::check(&root, &config));
         findings.sort_by_key(|finding| finding.line);
-        Self { config, findings, keys: marks::of(&root) }
+        let mut keys = marks::of(&root);
+        keys.extend(config.pipelines.iter().flat_map(pipeline::refused));
+        keys.sort_by_key(|key| key.line);
+        Self { config, findings, keys }
     }
 
     /// The worst level of its findings.

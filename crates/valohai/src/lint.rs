@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::config::{Config, Pipeline, Socket, Step, ends, seconds};
 use crate::finding::Finding;
 use crate::parameter::{Parameter, ParameterType, truth};
-use crate::yaml::{Node, Value};
+use gpool_yaml::{Node, Value};
 
 const TASK_TYPES: [&str; 5] =
     ["bayesian_tpe", "grid_search", "distributed", "random_search", "manual_search"];

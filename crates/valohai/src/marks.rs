@@ -1,7 +1,7 @@
 //! How gpool treats each key of a file.
 
 use crate::shape::{Kind, MOUNT, Mark, STEP, Shape, WIDGET};
-use crate::yaml::{Node, Value};
+use gpool_yaml::{Node, Value};
 
 /// A key that a file uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,9 +14,8 @@ pub struct UsedKey {
 }
 
 /// The items that gpool does not run, and why.
-const REFUSED: [(&str, &str); 4] = [
+const REFUSED: [(&str, &str); 3] = [
     ("task", "gpool runs no tasks; gpool submit --param runs a command for each value"),
-    ("pipeline", "gpool runs no pipelines; gpool submit --after starts a job after others"),
     ("endpoint", "gpool runs no deployments"),
     ("deployment", "gpool runs no deployments"),
 ];

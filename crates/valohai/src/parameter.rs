@@ -1,7 +1,7 @@
 //! The parameters of a step, and the arguments that they become.
 
-use crate::scalar;
-use crate::yaml::{Node, Value};
+use gpool_yaml::scalar;
+use gpool_yaml::{Node, Value};
 
 /// The type of a parameter's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use crate::shape::{
     DEPLOYMENT, DEPLOYMENT_NODE, EDGE, ENVIRONMENT_VARIABLE, EXECUTION_NODE, ITEMS, Kind, MOUNT,
     Shape, TASK, TASK_NODE, TOLERATION,
 };
-use crate::yaml::{Node, Value};
+use gpool_yaml::{Node, Value};
 
 /// Checks a whole file.
 #[must_use]

@@ -3,15 +3,11 @@
 //! parses the whole command line again.
 
 use std::ffi::OsString;
-use std::os::unix::process::CommandExt as _;
-use std::process::Command;
 
 use clap::Args;
-use gpool_cli::errors;
-use gpool_cli::failure::{Failure, Result};
-use gpool_cli::program;
+use gpool_cli::failure::Result;
 
-const PROGRAM: &str = "gpool-lab";
+use crate::other_program;
 
 /// The words after a verb of `gpool-lab`.
 #[derive(Debug, Clone, Default, Args)]
@@ -27,13 +23,5 @@ pub struct LabArgs {
 
 /// Replaces this process by `gpool-lab` with the same command line.
 pub fn run() -> Result {
-    let Some(program) = program::find(PROGRAM) else {
-        return Err(Failure::new(errors::NO_LAB, format!("there is no program {PROGRAM}"))
-            .why("it is not in the folder of gpool, and not in PATH")
-            .tip("cargo install --locked --path testing/lab   (from a checkout of gpool)")
-            .tip("cargo build --package gpool-lab   (beside a gpool that was built there)"));
-    };
-    let error = Command::new(&program).args(std::env::args_os().skip(1)).exec();
-    let what = format!("can't run {}: {error}", program.display());
-    Err(Failure::new(errors::NO_LAB, what))
+    other_program::run("gpool-lab", "testing/lab")
 }

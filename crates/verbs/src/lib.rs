@@ -9,6 +9,7 @@
 
 pub mod attach;
 pub mod audit;
+
 pub mod budget;
 pub mod ca;
 pub mod console;
@@ -25,16 +26,19 @@ pub mod extend;
 pub mod forward;
 pub mod gpus;
 mod hidden;
+pub mod import;
 pub mod install_shims;
 pub mod keys;
 pub mod lab;
 pub mod login;
+pub mod mcp;
 pub mod mig;
 pub mod nodes;
 pub mod note;
 pub mod notify;
 pub mod on_jobs;
 pub mod open;
+mod other_program;
 pub mod outcome;
 mod page_format;
 pub mod policy;

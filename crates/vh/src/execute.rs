@@ -9,8 +9,8 @@ use gpool_client::Client;
 use gpool_valohai::command::{Values, script};
 use gpool_valohai::config::{Config, Input, KeptFolders, Step};
 use gpool_valohai::request::StepRequest;
-use gpool_valohai::scalar;
 use gpool_valohai::source::{Prefixes, Source, find, prefix};
+use gpool_valohai::yaml::scalar;
 
 use crate::failure::invalid;
 use crate::options::{RunFlags, RunLine};
@@ -23,6 +23,14 @@ struct StepValues {
     inputs: Vec<(String, Vec<String>)>,
 }
 
+/// An execution before it has a folder.
+pub struct Draft {
+    pub request: StepRequest,
+    /// The image to run in; `None` means the host.
+    pub image: Option<String>,
+    pub plan: Plan,
+}
+
 /// Runs a step.
 ///
 /// # Errors
@@ -33,6 +41,29 @@ pub fn run(name: &str, line: &RunLine, session: &Session) -> Result {
     let (config, warnings) = read(&project, flags)?;
     warnings.iter().for_each(|warning| session.screen.warn(&safe(warning)));
     let step = file::step(&config, name, &flags.yaml)?;
+    let client = session.client()?;
+    let mut draft = draft(step, line, &project, &client, session)?;
+    // A dry run copies no files.
+    if flags.dry_run {
+        return session.verb(&words(step, flags, &draft, Path::new("/valohai"), &client)?);
+    }
+    let folder = folder::create()?;
+    fill(&mut draft, flags, &project, &folder)?;
+    session.verb(&words(step, flags, &draft, &folder, &client)?)
+}
+
+/// The execution of a step with the values of a command line.
+///
+/// # Errors
+/// A value is missing or does not fit, or the server does not answer.
+pub fn draft(
+    step: &Step,
+    line: &RunLine,
+    project: &Path,
+    client: &Client,
+    session: &Session,
+) -> Result<Draft> {
+    let flags = &line.flags;
     let values = values(step, line)?;
     let variables = variables(&flags.var)?;
     let exported = std::env::var("VH_GPUS").ok();
@@ -40,34 +71,39 @@ pub fn run(name: &str, line: &RunLine, session: &Session) -> Result {
     let exported = exported.as_deref().filter(|_| !is_in_job);
     let request = step
         .request(&variables, exported)
-        .map_err(|why| invalid(format!("step {name:?}: {why}")))?;
-    let client = session.client()?;
-    let image = image(step, flags, &client, session)?;
-    let mut plan = plan(step, flags, &values, &project)?;
-    // A dry run copies no files.
-    if flags.dry_run {
-        let words = words(step, flags, &request, image, Path::new("/valohai"), &client)?;
-        return session.verb(&words);
-    }
-    let folder = folder::create()?;
-    if flags.adhoc {
-        folder::copy_tree(&project, &folder.join("repository"))?;
-    } else {
-        let commit = flags.commit.as_deref().unwrap_or("HEAD");
-        plan.commit = folder::check_out(&project, commit, &folder.join("repository"))?;
-    }
-    folder::write(&folder, &plan)?;
-    if image.is_some() {
-        // The container has no runner, so its inputs are there before.
-        let files = inputs::prepare(&plan, &folder, inputs::Place::Container).map_err(invalid)?;
-        config_files::write(&plan, &folder.join("config"), &files, None).map_err(invalid)?;
-    }
-    let words = words(step, flags, &request, image, &folder, &client)?;
-    session.verb(&words)
+        .map_err(|why| invalid(format!("step {:?}: {why}", step.name)))?;
+    let image = image(step, flags, client, session)?.map(str::to_owned);
+    let plan = plan(step, flags, &values, project)?;
+    Ok(Draft { request, image, plan })
 }
 
-/// The steps of the file, in the working tree or in the commit.
-fn read(project: &Path, flags: &RunFlags) -> Result<(Config, Vec<String>)> {
+/// Brings the files of the project into the folder of an execution, and for a container those of
+/// its inputs.
+///
+/// # Errors
+/// A file can't be read or written.
+pub fn fill(draft: &mut Draft, flags: &RunFlags, project: &Path, folder: &Path) -> Result<()> {
+    if flags.adhoc {
+        folder::copy_tree(project, &folder.join("repository"))?;
+    } else {
+        let commit = flags.commit.as_deref().unwrap_or("HEAD");
+        draft.plan.commit = folder::check_out(project, commit, &folder.join("repository"))?;
+    }
+    folder::write(folder, &draft.plan)?;
+    if draft.image.is_some() {
+        // The container has no runner, so its inputs are there before.
+        let files =
+            inputs::prepare(&draft.plan, folder, inputs::Place::Container).map_err(invalid)?;
+        config_files::write(&draft.plan, &folder.join("config"), &files, None).map_err(invalid)?;
+    }
+    Ok(())
+}
+
+/// The items of the file, in the working tree or in the commit, with warnings about it.
+///
+/// # Errors
+/// The file has errors, or there is no such commit.
+pub fn read(project: &Path, flags: &RunFlags) -> Result<(Config, Vec<String>)> {
     if flags.adhoc {
         return file::config(&file::text(&project.join(&flags.yaml))?, &flags.yaml);
     }
@@ -212,6 +248,7 @@ fn plan(step: &Step, flags: &RunFlags, values: &StepValues, project: &Path) -> R
         inputs: inputs.collect::<Result<_>>()?,
         mounts,
         venv: folder::venv(project)?.display().to_string(),
+        late: Vec::new(),
     })
 }
 
@@ -236,14 +273,17 @@ fn source(
 }
 
 /// The command line of gpool for the job.
-fn words(
+///
+/// # Errors
+/// There is no pool for its environment, or the server does not answer.
+pub fn words(
     step: &Step,
     flags: &RunFlags,
-    request: &StepRequest,
-    image: Option<&str>,
+    draft: &Draft,
     folder: &Path,
     client: &Client,
 ) -> Result<Vec<String>> {
+    let (request, image) = (&draft.request, draft.image.as_deref());
     let verb = if flags.watch && !flags.dry_run { "run" } else { "submit" };
     let title = flags.title.as_deref().unwrap_or("vh exec run");
     let mut words: Vec<String> = vec![verb.to_owned()];

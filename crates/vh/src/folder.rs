@@ -67,11 +67,18 @@ pub fn of(directory: Option<&str>) -> Option<PathBuf> {
 /// They can't be written.
 pub fn write(folder: &Path, plan: &Plan) -> Result<()> {
     let text = serde_json::to_vec_pretty(plan).unwrap_or_default();
-    for (name, bytes) in [(FILE, text.as_slice()), ("run.sh", plan.script.as_bytes())] {
-        let path = folder.join(name);
-        fs::write(&path, bytes).map_err(|error| not_written(&path, &error))?;
-    }
+    let path = folder.join(FILE);
+    fs::write(&path, text).map_err(|error| not_written(&path, &error))?;
+    write_script(folder, plan)
+}
+
+/// Writes the script.
+///
+/// # Errors
+/// It can't be written.
+pub fn write_script(folder: &Path, plan: &Plan) -> Result<()> {
     let script = folder.join("run.sh");
+    fs::write(&script, &plan.script).map_err(|error| not_written(&script, &error))?;
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755))
         .map_err(|error| not_written(&script, &error))
 }

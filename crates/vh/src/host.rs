@@ -12,7 +12,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::failure::invalid;
 use crate::plan::Plan;
-use crate::{config_files, inputs, isolate};
+use crate::{config_files, folder, inputs, isolate, late};
 
 /// The name of the verb.
 pub const VERB: &str = "vh-host";
@@ -42,7 +42,12 @@ pub fn folders(at: &Path) -> [(&'static str, String); 4] {
 /// An input is missing, or the script can't be started.
 pub fn run(args: &HostArgs) -> Result {
     let folder = &args.folder;
-    let plan = Plan::read(folder).map_err(invalid)?;
+    let mut plan = Plan::read(folder).map_err(invalid)?;
+    if !plan.late.is_empty() {
+        late::fill(&mut plan)?;
+        // The plan keeps its marks: a requeued job asks again.
+        folder::write_script(folder, &plan)?;
+    }
     let files = inputs::prepare(&plan, folder, inputs::Place::Host).map_err(invalid)?;
     let job = std::env::var("GPOOL_JOB_ID").ok();
     config_files::write(&plan, &folder.join("config"), &files, job.as_deref()).map_err(invalid)?;

@@ -15,8 +15,10 @@ mod folder;
 pub mod host;
 mod inputs;
 mod isolate;
+mod late;
 mod lint;
 mod options;
+mod pipeline;
 mod plan;
 
 use clap::{Args, Subcommand};
@@ -33,7 +35,6 @@ pub struct VhArgs {
 }
 
 #[derive(Debug, Clone, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "there is one in a process")]
 enum VhAction {
     /// Check a valohai.yaml, and list how gpool treats its keys
     Lint(lint::LintArgs),
@@ -43,9 +44,8 @@ enum VhAction {
     /// Run a task: not supported
     #[command(hide = true, disable_help_flag = true)]
     Task(Refused),
-    /// Run a pipeline: not supported
-    #[command(hide = true, disable_help_flag = true)]
-    Pipeline(Refused),
+    /// Run a pipeline
+    Pipeline(pipeline::PipelineArgs),
 }
 
 /// The words of a command that gpool refuses.
@@ -66,9 +66,7 @@ pub fn run(args: VhArgs, session: &Session) -> Result {
         VhAction::Task(refused) => Err(unsupported("task", &refused.words)
             .why("a task needs a job for each set of parameters")
             .tip("gpool vh exec run STEP --adhoc --PARAMETER=VALUE   (once for each set)")),
-        VhAction::Pipeline(refused) => Err(unsupported("pipeline", &refused.words)
-            .why("a pipeline passes files and values from one node to the next")
-            .tip("gpool vh exec run STEP --adhoc --INPUT=FOLDER   (for each node, in order)")),
+        VhAction::Pipeline(args) => pipeline::run(args, session),
     }
 }
 

@@ -21,6 +21,21 @@ pub struct Plan {
     pub mounts: Vec<PlannedMount>,
     /// The folder with the cached virtual environment of the project.
     pub venv: String,
+    /// Values of parameters that other jobs report.
+    #[serde(default)]
+    pub late: Vec<LateValue>,
+}
+
+/// A value of a parameter that another job reports before it ends.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct LateValue {
+    pub parameter: String,
+    /// The ID of the other job.
+    pub job: String,
+    /// The name of its metric.
+    pub key: String,
+    /// The text in the script that the value replaces.
+    pub mark: String,
 }
 
 /// An input with the places of its files.

@@ -5,6 +5,7 @@ pub mod job_flags;
 pub mod jobs;
 pub mod life_flags;
 pub mod list;
+pub mod mcp;
 pub mod request_flags;
 pub mod software_flags;
 

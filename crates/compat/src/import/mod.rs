@@ -9,7 +9,7 @@ mod take;
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use gpool_cli::errors;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
@@ -22,26 +22,15 @@ use serde_json::json;
 use config::Config;
 use queue::GflowQueue;
 
+/// Import the queue of a running gflow
 #[derive(Debug, Clone, Args)]
-pub struct ImportArgs {
-    #[command(subcommand)]
-    from: From,
-}
-
-#[derive(Debug, Clone, Subcommand)]
-enum From {
-    /// Import the queue of a running gflow
-    #[command(
-        after_help = "Your waiting and held jobs are submitted to gpool with the same name, \
-        GPUs, limits, priority and dependencies, and cancelled in gflow once gpool has stored \
-        them. Running jobs of gflow continue; their GPUs are unmanaged until they end. A repeated \
-        import submits no job twice. gpool help gflow says more."
-    )]
-    Gflow(GflowArgs),
-}
-
-#[derive(Debug, Clone, Args)]
-struct GflowArgs {
+#[command(
+    after_help = "Your waiting and held jobs are submitted to gpool with the same name, GPUs, \
+    limits, priority and dependencies, and cancelled in gflow once gpool has stored them. Running \
+    jobs of gflow continue; their GPUs are unmanaged until they end. A repeated import submits no \
+    job twice. gpool help gflow says more."
+)]
+pub struct GflowArgs {
     /// Show the actions without doing them
     #[arg(long)]
     dry_run: bool,
@@ -60,9 +49,8 @@ struct GflowArgs {
 ///
 /// # Errors
 /// gflow's settings can't be read, or gflow or gpool does not answer; then no job is lost.
-pub fn run(args: &ImportArgs, session: &Session) -> Result {
+pub fn run(args: &GflowArgs, session: &Session) -> Result {
     session.refuse_remote("import gflow")?;
-    let From::Gflow(args) = &args.from;
     let config = Config::read(args.config.as_deref())?;
     for line in config.report() {
         session.screen.note(&line);

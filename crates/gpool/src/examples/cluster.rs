@@ -116,12 +116,26 @@ pub(super) const CLUSTER: &Table = &[
             ("gpool init --print", "Print it instead"),
         ],
     ),
-    ("import", &[("gpool import gflow --dry-run", "Show what would be imported")]),
+    (
+        "import",
+        &[
+            ("gpool import task.yaml --dry-run", "Print the commands that submit its jobs"),
+            ("gpool import docker-compose.yml", "Submit a job for each service"),
+            ("gpool import gflow --dry-run", "Show what would be imported from gflow"),
+        ],
+    ),
     (
         "import gflow",
         &[
             ("gpool import gflow --dry-run", "Show what would be imported"),
             ("gpool import gflow", "Move your waiting jobs to gpool"),
+        ],
+    ),
+    (
+        "mcp",
+        &[
+            ("gpool mcp", "Tools that read, such as why and queue"),
+            ("gpool mcp --allow submit,cancel", "Also preview, submit and cancel"),
         ],
     ),
     (

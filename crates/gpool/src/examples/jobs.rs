@@ -192,6 +192,14 @@ pub(super) const JOBS: &Table = &[
         ],
     ),
     ("vh", &[("gpool vh execution run train --adhoc", "Run a step of a valohai.yaml as a job")]),
+    ("vh pipeline", &[("gpool vh pipeline run all --adhoc", "Run a pipeline as a group of jobs")]),
+    (
+        "vh pipeline run",
+        &[
+            ("gpool vh pipeline run all --adhoc", "Run it with the files of the working tree"),
+            ("gpool vh pipeline run all --epochs=3", "Set a parameter of the pipeline"),
+        ],
+    ),
     ("vh lint", &[("gpool vh lint", "Check valohai.yaml, and list how gpool treats its keys")]),
     ("vh execution", &[("gpool vh execution list", "List your executions")]),
     (

@@ -26,16 +26,16 @@ pub mod verify;
 pub mod version;
 
 use clap::{Args, FromArgMatches as _};
+use gpool_cli::args::mcp::McpArgs;
 use gpool_cli::failure::Result;
 use gpool_cli::usage as misuse;
-use gpool_compat::import;
 use gpool_model::JobVerb;
 use gpool_verbs::{
     attach, audit, budget, ca, context, cost, digest, download, drain, edit, events, exec, extend,
-    forward, gpus, install_shims, login, mig, nodes, note, notify, on_jobs, open, policy, pool,
-    prio, project, quota, release, report, requeue, reserve, retry, run, secret, sessions, shell,
-    shim, show, signal, simulate, status, submit, sweep, token, usage, user, wait, waste, why,
-    yields,
+    forward, gpus, import, install_shims, login, mcp, mig, nodes, note, notify, on_jobs, open,
+    policy, pool, prio, project, quota, release, report, requeue, reserve, retry, run, secret,
+    sessions, shell, shim, show, signal, simulate, status, submit, sweep, token, usage, user, wait,
+    waste, why, yields,
 };
 
 use crate::cli::{CommandLine, HelpSection, Verb};
@@ -112,13 +112,15 @@ pub static VERBS: &[Verb] = verbs! {
         |args, line| doctor::run(&args, line.session);
     Start "version": version::VersionArgs, "Show the versions of command and server",
         |args, line| version::run(args, line.session);
-    Start "import": import::ImportArgs, "Import the waiting jobs of another scheduler",
+    Start "import": import::ImportArgs, "Submit the jobs of another tool's file, or of a gflow",
         |args, line| import::run(&args, line.session);
     Start "install-shims": install_shims::InstallShimsArgs,
         "Create links named like the commands of Slurm, gflow or Valohai",
         |args, line| install_shims::run(&args, line.session);
     Start "shim": shim::ShimArgs, "Run a command of Slurm, gflow or Valohai, e.g. squeue",
         |args, line| shim::run(&args, line.session);
+    Start "mcp": McpArgs, "Offer tools to an assistant, by the Model Context Protocol",
+        |_, _| mcp::run();
     Submit "shell": shell::ShellArgs, "Open a shell as a job",
         |args, line| shell::run(args, line.session);
     Submit "retry": retry::RetryArgs,

@@ -103,9 +103,108 @@ fn a_step_has_parameters_inputs_outputs_and_metrics() {
     with(&["--steps=10"]).refused(2, &["no parameter or input \"steps\"", "it has epochs"]);
     with(&["VH_GPUS=many", "--prefix", &prefix]).refused(2, &["not a number of GPUs"]);
     vh(&cluster, &["exec", "run", "test", "--adhoc"], None).refused(2, &["no step \"test\""]);
-    vh(&cluster, &["pipeline", "run", "all"], None).refused(2, &["does not run vh pipeline run"]);
+    vh(&cluster, &["task", "run", "all"], None).refused(2, &["does not run vh task run"]);
     let lint = vh(&cluster, &["lint"], None).ok();
     assert!(lint.contains("valohai.yaml:3: approximated: step.image"), "{lint}");
+}
+
+const PIPELINE: &str = "\
+- step:
+    name: prepare
+    image: busybox
+    command:
+      - echo $VH_PIPELINE_ID $VH_PIPELINE_NODE_ID {parameters}
+      - echo {parameter-value:word} > $VH_OUTPUTS_DIR/set-1.txt
+      - echo other > $VH_OUTPUTS_DIR/other.txt
+      - 'echo ''{\"best\": 3, \"loss\": 0.5}'''
+    parameters: [{name: word, default: hello}]
+- step:
+    name: train
+    image: busybox
+    command:
+      - ls $VH_INPUTS_DIR/set
+      - cat $VH_INPUTS_DIR/set/set-1.txt
+      - echo {parameters}
+      - cat $VH_CONFIG_DIR/parameters.json
+    inputs: [{name: set}]
+    parameters: [{name: epochs, type: integer}, {name: word, default: none}]
+- step: {name: fails, image: busybox, command: 'exit 3'}
+- pipeline:
+    name: all
+    parameters: [{name: word, default: hi, targets: [prepare.parameters.word]}]
+    nodes:
+      - {name: train, type: execution, step: train}
+      - {name: prepare, type: execution, step: prepare}
+    edges:
+      - [prepare.output.set*, train.input.set]
+      - [prepare.metadata.best, train.parameter.epochs]
+      - [prepare.parameter.word, train.parameter.word]
+- pipeline:
+    name: broken
+    nodes:
+      - {name: first, type: execution, step: fails}
+      - {name: next, type: execution, step: fails}
+      - {name: goes-on, type: execution, step: fails, on-error: continue}
+      - {name: last, type: execution, step: prepare}
+    edges:
+      - [first.dependency.a, next.dependency.a]
+      - [goes-on.dependency.a, last.dependency.a]
+- pipeline:
+    name: tasks
+    nodes: [{name: a, type: task, step: train}]
+    edges: []
+";
+
+#[test]
+fn a_pipeline_passes_files_and_values_on() {
+    let cluster = project(PIPELINE);
+    let run = |words: &[&str]| {
+        let run = ["pipeline", "run", "--no-image", "--adhoc"];
+        vh(&cluster, &[&run[..], words].concat(), None)
+    };
+    assert_eq!(run(&["all", "--word=good day"]).ok(), "1 prepare\n2 train\n");
+    let job = cluster.until_ended("2");
+    assert_eq!(job.state.as_str(), "succeeded", "{}", cluster.gpool(["logs", "2"]).ok());
+    assert_eq!(job.request.group.as_deref(), Some("all/train"));
+    let output = cluster.stdout_of("1");
+    assert!(output.starts_with("all prepare --word=good day\n"), "{output}");
+    let output = cluster.stdout_of("2");
+    let expected = "set-1.txt\ngood day\n--epochs=3 --word=good day\n";
+    assert!(output.starts_with(expected), "{output}");
+    assert!(output.contains("\"epochs\": 3"), "{output}");
+    let lint = vh(&cluster, &["lint"], None);
+    assert!(lint.out.contains("refused: pipeline.nodes.type"), "{lint:?}");
+}
+
+/// A failure ends the nodes after it, unless the node says that they continue.
+#[test]
+fn a_failed_node_of_a_pipeline_ends_those_after_it() {
+    let cluster = project(PIPELINE);
+    let ids = vh(&cluster, &["pipeline", "run", "broken", "--no-image", "-a"], None).ok();
+    let ids: Vec<(&str, &str)> = ids.lines().map(|line| line.split_once(' ').unwrap()).collect();
+    let state = |name: &str| {
+        let (id, _) = ids.iter().find(|(_, node)| *node == name).unwrap();
+        cluster.until_ended(id).state.as_str().to_owned()
+    };
+    assert_eq!(["first", "next"].map(state), ["failed", "cancelled"]);
+    assert_eq!(["goes-on", "last"].map(state), ["failed", "succeeded"]);
+}
+
+#[test]
+fn a_pipeline_that_gpool_does_not_run_submits_nothing() {
+    let cluster = project(PIPELINE);
+    let refused = |words: &[&str], texts: &[&str]| {
+        let run = ["pipeline", "run", "--no-image", "--adhoc"];
+        vh(&cluster, &[&run[..], words].concat(), None).refused(2, texts);
+    };
+    refused(&["tasks"], &["valohai.yaml, line", "pipeline.nodes.type is refused"]);
+    refused(&["all", "--speed=1"], &["no parameter of the pipeline \"speed\"", "it has word"]);
+    refused(&["none"], &["has no pipeline \"none\"", "its pipelines are all, broken"]);
+    refused(&["all", "--watch"], &["--watch does not apply"]);
+    let words = ["pipeline", "run", "all", "--adhoc", "--no-image", "--dry-run"];
+    let dry = vh(&cluster, &words, None).ok();
+    assert_eq!(dry.matches("would start at once").count(), 2, "{dry}");
+    assert!(cluster.all_ids().is_empty());
 }
 
 #[test]

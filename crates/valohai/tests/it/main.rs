@@ -4,4 +4,5 @@
 
 mod limits;
 mod oracle;
+mod pipelines;
 mod requests;

@@ -3,9 +3,9 @@
 use gpool_valohai::Document;
 use gpool_valohai::command::script;
 use gpool_valohai::config::Step;
-use gpool_valohai::scalar;
 use gpool_valohai::shape::Mark;
 use gpool_valohai::source::{Source, find, prefix};
+use gpool_valohai::yaml::scalar;
 
 fn step(rest: &str) -> Step {
     let text = format!("- step:\n    name: s\n    image: i\n    command: c\n{rest}");

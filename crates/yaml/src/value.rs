@@ -14,7 +14,7 @@ pub enum Value {
     Bool(bool),
     Int(i64),
     Float(f64),
-    /// A date or time, which no key of valohai.yaml accepts as text.
+    /// A date or time, as it is written.
     Date(String),
     Text(String),
     List(Vec<Node>),
@@ -95,15 +95,5 @@ impl Node {
             Value::List(items) => items,
             _ => std::slice::from_ref(self),
         }
-    }
-
-    /// The number of values in the tree.
-    pub(crate) fn n_values(&self) -> usize {
-        let below: usize = match &self.value {
-            Value::List(items) => items.iter().map(Self::n_values).sum(),
-            Value::Map(entries) => entries.iter().map(|(_, node)| node.n_values()).sum(),
-            _ => 0,
-        };
-        below + 1
     }
 }
