@@ -13,6 +13,7 @@ pub mod request;
 mod schema;
 pub mod shape;
 pub mod source;
+pub mod task;
 
 pub use gpool_yaml as yaml;
 
@@ -49,6 +50,7 @@ impl Document {
         findings.sort_by_key(|finding| finding.line);
         let mut keys = marks::of(&root);
         keys.extend(config.pipelines.iter().flat_map(pipeline::refused));
+        keys.extend(config.tasks.iter().filter_map(task::refused));
         keys.sort_by_key(|key| key.line);
         Self { config, findings, keys }
     }

@@ -1,6 +1,6 @@
 //! How gpool treats each key of a file.
 
-use crate::shape::{Kind, MOUNT, Mark, STEP, Shape, WIDGET};
+use crate::shape::{Kind, MOUNT, Mark, STEP, Shape, TASK, WIDGET};
 use gpool_yaml::{Node, Value};
 
 /// A key that a file uses.
@@ -14,11 +14,8 @@ pub struct UsedKey {
 }
 
 /// The items that gpool does not run, and why.
-const REFUSED: [(&str, &str); 3] = [
-    ("task", "gpool runs no tasks; gpool submit --param runs a command for each value"),
-    ("endpoint", "gpool runs no deployments"),
-    ("deployment", "gpool runs no deployments"),
-];
+const REFUSED: [(&str, &str); 2] =
+    [("endpoint", "gpool runs no deployments"), ("deployment", "gpool runs no deployments")];
 
 /// The keys that the steps of a file use, and the items that gpool does not run, by their first
 /// lines. The file passed the checks of its schema.
@@ -28,6 +25,9 @@ pub fn of(root: &Node) -> Vec<UsedKey> {
     for item in root.items() {
         if let Some(step) = item.get("step") {
             mapping(step, &STEP, "step", &mut found);
+        }
+        if let Some(task) = item.get("task") {
+            mapping(task, &TASK, "task", &mut found);
         }
         for (path, why) in REFUSED.into_iter().filter(|(path, _)| item.get(path).is_some()) {
             if !found.iter().any(|used| used.path == path) {

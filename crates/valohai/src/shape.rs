@@ -232,8 +232,6 @@ static RESOURCES: Shape = Shape {
     ],
 };
 
-// gpool runs no items of the kinds below: their fields have no marks of their own.
-
 pub static TASK: Shape = Shape {
     name: "task",
     required: &["name", "step"],
@@ -242,15 +240,15 @@ pub static TASK: Shape = Shape {
         yes("step", Text),
         yes("type", Text),
         yes("description", Text),
-        yes("engine", Text),
+        no("engine", Text, "only Bayesian tasks have one"),
         yes("execution-count", Integer),
-        yes("execution-batch-size", Integer),
-        yes("maximum-queued-executions", Integer),
-        yes("optimization-target-metric", Text),
-        yes("optimization-target-value", Number),
-        yes("on-child-error", Text),
-        yes("reuse-children", Bool),
-        yes("stop-condition", Text),
+        no("execution-batch-size", Integer, "all executions are queued at once"),
+        no("maximum-queued-executions", Integer, "all executions are queued at once"),
+        no("optimization-target-metric", Text, "only Bayesian tasks have one"),
+        no("optimization-target-value", Number, "only Bayesian tasks have one"),
+        partly("on-child-error", Text, "other executions go on; gpool cancel group:TASK ends them"),
+        no("reuse-children", Bool, "each execution runs"),
+        no("stop-condition", Text, "gpool cancel group:TASK ends the others"),
         yes("parameters", List(&Kind::Shape(&VARIANT))),
         yes("parameter-sets", List(&Kind::Mapping)),
     ],
@@ -285,6 +283,8 @@ static RULES: Shape = Shape {
         yes("value", Number),
     ],
 };
+
+// The fields of the kinds below have no marks of their own.
 
 pub static PIPELINE: Shape = Shape {
     name: "pipeline",

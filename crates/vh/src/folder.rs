@@ -174,3 +174,12 @@ pub fn git(project: &Path, words: &[&str]) -> Option<String> {
     let output = command.arg("-C").arg(project).args(words).stderr(Stdio::null()).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
+
+/// A name with the characters that names of groups can have.
+#[must_use]
+pub fn plain(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let plain: String = name.chars().map(|c| if is_plain(c) { c } else { '-' }).collect();
+    let plain = plain.trim_start_matches(['-', '.', '_']).chars().take(60).collect::<String>();
+    if plain.is_empty() { "group".to_owned() } else { plain }
+}

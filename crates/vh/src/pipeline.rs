@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use gpool_cli::args::job_flags::JobFlags;
 use gpool_cli::exit::Exit;
-use gpool_cli::failure::{Failure, Result};
+use gpool_cli::failure::Result;
 use gpool_cli::hand_in::{hand_in, say};
 use gpool_cli::render::json;
 use gpool_cli::render::safe::safe;
@@ -14,13 +14,12 @@ use gpool_cli::request;
 use gpool_cli::session::Session;
 use gpool_client::Client;
 use gpool_valohai::config::{Config, Pipeline};
-use gpool_valohai::finding::Finding;
 use gpool_valohai::pipeline::{PipelineExecution, executions};
 use gpool_yaml::Value;
 use serde_json::json;
 
 use crate::execute::{self, Draft};
-use crate::failure::invalid;
+use crate::failure::{finding, invalid};
 use crate::options::{self, RunFlags, RunLine};
 use crate::plan::LateValue;
 use crate::{file, folder};
@@ -124,7 +123,7 @@ fn planned(
     let values: Vec<(String, Vec<String>)> =
         options.map(|(name, value)| (name.clone(), value.iter().cloned().collect())).collect();
     let mut planned = executions(config, pipeline, &values, outputs)
-        .map_err(|finding| refused(&finding, &line.flags.yaml))?;
+        .map_err(|it| finding(&it, &line.flags.yaml))?;
     for execution in &mut planned {
         for (ix, late) in execution.late.iter().enumerate() {
             let own = execution.step.parameters.iter_mut().find(|it| it.name == late.parameter);
@@ -140,14 +139,6 @@ fn planned(
 /// quotes.
 fn mark(ix: usize) -> String {
     format!("GPOOL-LATE-{ix}-VALUE")
-}
-
-fn refused(finding: &Finding, yaml: &str) -> Failure {
-    let failure = invalid(format!("{yaml}, line {}: {}", finding.line, finding.what));
-    match &finding.advice {
-        Some(advice) => failure.why(advice),
-        None => failure,
-    }
 }
 
 fn draft(
@@ -221,7 +212,11 @@ fn submit_one(
     let words = execute::words(&execution.step, flags, draft, folder, client)?;
     let at = words.iter().position(|word| word == "--").unwrap_or(words.len());
     let mut flags = words[1..at].to_vec();
-    flags.push(format!("--group={}/{}", plain(&pipeline.name), plain(&execution.node)));
+    flags.push(format!(
+        "--group={}/{}",
+        folder::plain(&pipeline.name),
+        folder::plain(&execution.node)
+    ));
     let command = words.get(at + 1..).unwrap_or_default();
     let mut request = request::of_command(JobFlags::read(&flags)?, command)?;
     let needs = execution.needs.iter().map(|need| {
@@ -232,14 +227,6 @@ fn submit_one(
     request.resolve(client, session)?;
     say(&request, session);
     Ok(hand_in(client, &request)?.id)
-}
-
-/// A name with the characters that names of groups can have.
-fn plain(name: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    let plain: String = name.chars().map(|c| if is_plain(c) { c } else { '-' }).collect();
-    let plain = plain.trim_start_matches(['-', '.', '_']).chars().take(60).collect::<String>();
-    if plain.is_empty() { "pipeline".to_owned() } else { plain }
 }
 
 fn show(ids: &[(String, String)], session: &Session) -> Result {

@@ -201,6 +201,8 @@ pub(super) const JOBS: &Table = &[
         ],
     ),
     ("vh lint", &[("gpool vh lint", "Check valohai.yaml, and list how gpool treats its keys")]),
+    ("vh task", &[("gpool vh task run grid --adhoc", "Run the executions of a task")]),
+    ("vh task run", &[("gpool vh task run grid --adhoc VH_GPUS=1", "One GPU for each execution")]),
     ("vh execution", &[("gpool vh execution list", "List your executions")]),
     (
         "vh execution run",

@@ -103,7 +103,7 @@ fn a_step_has_parameters_inputs_outputs_and_metrics() {
     with(&["--steps=10"]).refused(2, &["no parameter or input \"steps\"", "it has epochs"]);
     with(&["VH_GPUS=many", "--prefix", &prefix]).refused(2, &["not a number of GPUs"]);
     vh(&cluster, &["exec", "run", "test", "--adhoc"], None).refused(2, &["no step \"test\""]);
-    vh(&cluster, &["task", "run", "all"], None).refused(2, &["does not run vh task run"]);
+    vh(&cluster, &["task", "run", "all", "--adhoc"], None).refused(2, &["no task \"all\""]);
     let lint = vh(&cluster, &["lint"], None).ok();
     assert!(lint.contains("valohai.yaml:3: approximated: step.image"), "{lint}");
 }
@@ -292,4 +292,59 @@ fn inputs_come_over_http() {
     let read = run("a.txt");
     assert_eq!(read.state.as_str(), "succeeded", "{}", cluster.gpool(["logs", &read.id]).ok());
     assert_eq!(cluster.stdout_of(&read.id), "hello");
+}
+
+const TASKS: &str = "\
+- step:
+    name: train
+    image: busybox
+    command: echo $VH_TASK_ID {parameters}
+    parameters:
+      - {name: lr, type: float}
+      - {name: n, type: integer, default: 1}
+- task:
+    name: grid
+    step: train
+    parameters:
+      - {name: lr, style: multiple, rules: {items: [0.1, 0.01]}}
+      - {name: n, style: linear, rules: {start: 1, end: 2, step: 1}}
+- task:
+    name: bad
+    step: train
+    parameters: [{name: other, style: multiple, rules: {items: [1]}}]
+- task:
+    name: together
+    step: train
+    type: distributed
+    parameters: []
+";
+
+#[test]
+fn a_task_runs_each_of_its_executions() {
+    let cluster = project(TASKS);
+    let run = |words: &[&str]| {
+        vh(&cluster, &[&["task", "run", "--no-image", "--adhoc"][..], words].concat(), None)
+    };
+    assert_eq!(run(&["grid"]).ok(), "1\n2\n3\n4\n");
+    let outputs = ["1", "2", "3", "4"].map(|id| {
+        let job = cluster.until_ended(id);
+        assert_eq!(job.state.as_str(), "succeeded", "{}", cluster.gpool(["logs", id]).out);
+        cluster.stdout_of(id)
+    });
+    let expected = ["0.1 --n=1", "0.1 --n=2", "0.01 --n=1", "0.01 --n=2"];
+    assert_eq!(outputs, expected.map(|values| format!("grid --lr={values}\n")));
+    let last = cluster.job("4").request;
+    assert_eq!(last.group.as_deref(), Some("grid/execution/3"));
+    assert_eq!(last.note.as_deref(), Some("lr=0.01 n=2"));
+    // A value of the command line is that of all executions, and a dry run submits nothing.
+    run(&["grid", "--n=7", "--dry-run"]).ok();
+    assert_eq!(run(&["grid", "--n=7"]).ok(), "5\n6\n7\n8\n");
+    cluster.until_ended("5");
+    assert_eq!(cluster.stdout_of("5"), "grid --lr=0.1 --n=7\n");
+    run(&["bad"]).refused(2, &["no parameter or input \"other\""]);
+    run(&["together"]).refused(2, &["valohai.yaml, line", "distributed", "gpool submit --tasks"]);
+    run(&["none"]).refused(2, &["no task \"none\"", "grid, bad, together"]);
+    run(&["grid", "--watch"]).refused(2, &["--watch"]);
+    let lint = vh(&cluster, &["lint"], None).out;
+    assert!(lint.contains("refused: task.type"), "{lint}");
 }

@@ -6,3 +6,4 @@ mod limits;
 mod oracle;
 mod pipelines;
 mod requests;
+mod tasks;
