@@ -154,6 +154,7 @@ const TABLE: &[(&str, Allowed)] = &[
     ("sweep", Allowed::Only(&["model", "wire", "yaml"])),
     ("map", Allowed::Only(&["model", "wire", "client", "cli"])),
     ("vh", Allowed::Only(&["valohai", "wire", "client", "cli", "yaml"])),
+    ("gateway", Allowed::Only(&["model", "wire", "client", "cli"])),
     ("top", Allowed::Only(&["model", "wire", "cli"])),
     (
         "verbs",
@@ -195,6 +196,7 @@ const TABLE: &[(&str, Allowed)] = &[
             "verbs",
             "vh",
             "map",
+            "gateway",
             "failpoint",
         ]),
     ),

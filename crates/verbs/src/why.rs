@@ -5,6 +5,7 @@ use gpool_cli::act::Each;
 use gpool_cli::args::jobs::Jobs;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
+use gpool_cli::reference::Reference;
 use gpool_cli::render::{json, yaml};
 use gpool_cli::resolve::{self, JobScope};
 use gpool_cli::session::Session;
@@ -19,6 +20,19 @@ pub struct WhyArgs {
     #[arg(short, long, value_enum, value_name = "FORM", default_value = "text")]
     #[arg(hide_possible_values = true)]
     output: crate::PageFormat,
+}
+
+impl WhyArgs {
+    /// The groups among the jobs, if the answer is text.
+    #[must_use]
+    pub fn groups(&self, is_json: bool) -> Vec<&str> {
+        let is_text = matches!(self.output.or_json(is_json), crate::PageFormat::Text);
+        let groups = self.jobs.references().filter_map(|reference| match reference {
+            Reference::Group(name) if is_text => Some(name.as_str()),
+            _ => None,
+        });
+        groups.collect()
+    }
 }
 
 /// Runs the verb.

@@ -36,6 +36,13 @@ pub fn main(words: Vec<OsString>) -> ExitCode {
             Some(path) if bench::write_stamp(path).is_ok() => ExitCode::SUCCESS,
             _ => ExitCode::FAILURE,
         },
+        Some(bench::SERVER_ARGUMENT) => {
+            let port = words.get(2).and_then(|port| port.to_str()?.parse().ok());
+            match port.map(bench::serve_http) {
+                Some(Ok(())) => ExitCode::SUCCESS,
+                _ => ExitCode::FAILURE,
+            }
+        }
         _ => run(words).into(),
     }
 }

@@ -230,6 +230,25 @@ pub(super) const JOBS: &Table = &[
         &[("gpool vh execution watch @", "Follow the output of the newest job")],
     ),
     (
+        "serve",
+        &[
+            (
+                "gpool serve --name chat --replicas 0..4 --port 8000 --gpus 1 -- ./chat {port}",
+                "Up to 4 replicas, by load",
+            ),
+            (
+                "gpool serve --name chat --canary 10% --gpus 1 -- ./chat2 {port}",
+                "Try a new revision with 10 % of the requests",
+            ),
+        ],
+    ),
+    ("serve list", &[("gpool serve list", "Services with replicas, load and times")]),
+    ("serve show", &[("gpool serve show chat", "Replicas, load, and why there are that many")]),
+    ("serve scale", &[("gpool serve scale chat --replicas 1..8 --target 4", "Change the size")]),
+    ("serve promote", &[("gpool serve promote chat", "Send all requests to the canary")]),
+    ("serve remove", &[("gpool serve remove chat", "End all its jobs")]),
+    ("serve rollback", &[("gpool serve rollback chat", "Go back to the revision before")]),
+    (
         "secret",
         &[
             ("gpool secret set HF_TOKEN", "Type a value, which the terminal does not show"),

@@ -86,7 +86,11 @@ pub static VERBS: &[Verb] = verbs! {
     Common "queue" or ["q", "ps"]: queue::QueueArgs, "List jobs",
         |args, line| queue::run(&args, line.session);
     Common "why": why::WhyArgs, "Explain why jobs wait",
-        |args, line| why::run(&args, line.session);
+        |args, line| {
+            let exit = why::run(&args, line.session)?;
+            let groups = args.groups(line.session.global.json);
+            gpool_gateway::serve::explain(&groups, line.session).map(|()| exit)
+        };
     Common "show": show::ShowArgs, "Show request, state, times and GPUs of jobs",
         |args, line| show::run(&args, line.session);
     Common "logs": logs::LogsArgs, "Print the output of jobs",
@@ -135,6 +139,9 @@ pub static VERBS: &[Verb] = verbs! {
         |args, line| gpool_map::run(&args, line.session);
     Submit "vh": gpool_vh::VhArgs, "Run steps of a valohai.yaml, as Valohai's client does",
         |args, line| gpool_vh::run(args, line.session);
+    Submit "serve": gpool_gateway::serve::ServeArgs,
+        "Run a service: replicas by load behind one address",
+        |args, line| gpool_gateway::serve::run(args, line.session);
     Submit "edit": edit::EditArgs, "Change the request of a job",
         |args, line| edit::run(&args, line.session);
     Show "top": top::TopArgs, "Watch GPUs and jobs on the whole terminal",
@@ -266,6 +273,9 @@ pub static VERBS: &[Verb] = verbs! {
     Internal "map-worker": gpool_map::worker::WorkerArgs,
         "Handle items of a map; its driver calls this",
         |args, line| gpool_map::worker::run(&args, line.session);
+    Internal "gateway": gpool_gateway::gateway::GatewayArgs,
+        "Run the gateway of a service; gpool serve submits this",
+        |args, line| gpool_gateway::gateway::run(&args, line.session);
     Internal "vh-host": gpool_vh::host::HostArgs, "Run a step on the host; vh exec run calls this",
         |args, _| gpool_vh::host::run(&args);
 };

@@ -100,6 +100,7 @@ mod security;
 mod security_crowd;
 mod security_http;
 mod security_roles;
+mod services;
 mod shares;
 mod shims;
 mod sign_in;

@@ -14,7 +14,9 @@ mod drain;
 pub mod faults;
 pub mod figure;
 mod flow;
+mod gateway;
 pub mod history;
+mod http;
 mod idle;
 pub mod load;
 mod pending;
@@ -39,6 +41,7 @@ use gpool_device::DevicesArg;
 use serde::Serialize;
 
 use figure::Figure;
+pub use http::{SERVER_ARGUMENT, serve as serve_http};
 pub use stamp::{STAMP_ARGUMENT, write_stamp};
 
 /// A group of figures that are measured together.
@@ -70,6 +73,8 @@ pub enum Part {
     Attack,
     /// Viewers of the dashboard while jobs change, and the pages of a long queue
     Viewers,
+    /// Requests through the gateway of a service, beside nginx, and while replicas change
+    Gateway,
     /// Agents of many machines over TLS: at rest, orders to them, their return after a crash
     Agents,
 }
@@ -97,6 +102,10 @@ pub struct Options {
     pub agents: u32,
     /// Kinds of requests that one user sends beside another.
     pub floods: u32,
+    /// Rounds of 3 s for each way to a service.
+    pub gateway_rounds: u32,
+    /// Scale-downs, updates and kills of a service.
+    pub gateway_changes: u32,
     /// Devices of the private clusters, as for `up --devices`.
     pub devices: String,
 }
@@ -116,6 +125,8 @@ impl Options {
             nodes: 10_000,
             agents: 5000,
             floods: u32::MAX,
+            gateway_rounds: 9,
+            gateway_changes: 100,
             devices: "sim:8xH100-80G".to_owned(),
         }
     }
@@ -132,6 +143,8 @@ impl Options {
             nodes: 1000,
             agents: 500,
             floods: 6,
+            gateway_rounds: 1,
+            gateway_changes: 6,
             ..Self::full()
         }
     }
@@ -197,6 +210,7 @@ pub fn measure(part: Part, options: &Options) -> Result<Vec<Figure>> {
         Part::Crowd => crowd::measure(options),
         Part::Attack => attack::measure(options),
         Part::Viewers => viewers::measure(options),
+        Part::Gateway => gateway::measure(options),
         Part::Agents => agents::measure(options),
     }
 }

@@ -46,6 +46,9 @@ pub struct BenchArgs {
     /// Number of kinds of requests for `attack`
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     floods: Option<u32>,
+    /// Number of changes of a service for `gateway`
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    changes: Option<u32>,
     /// Devices of the temporary clusters
     #[arg(long, value_name = "DEVICES", default_value = "sim:8xH100-80G")]
     devices: String,
@@ -125,6 +128,8 @@ pub fn run(args: BenchArgs, session: &Session) -> Result {
         nodes: args.nodes.unwrap_or(usual.nodes),
         agents: args.agents.unwrap_or(usual.agents),
         floods: args.floods.unwrap_or(usual.floods),
+        gateway_rounds: usual.gateway_rounds,
+        gateway_changes: args.changes.unwrap_or(usual.gateway_changes),
         devices: args.devices,
         ..usual
     };

@@ -1,0 +1,7 @@
+//! Tests of the crate's public parts.
+
+mod balance;
+mod measure;
+mod plan;
+mod replicas;
+mod scale;
