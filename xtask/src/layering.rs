@@ -155,6 +155,7 @@ const TABLE: &[(&str, Allowed)] = &[
     ("map", Allowed::Only(&["model", "wire", "client", "cli"])),
     ("vh", Allowed::Only(&["valohai", "wire", "client", "cli", "yaml"])),
     ("gateway", Allowed::Only(&["model", "wire", "client", "cli"])),
+    ("notebook", Allowed::Only(&["wire", "client", "cli"])),
     ("top", Allowed::Only(&["model", "wire", "cli"])),
     (
         "verbs",
@@ -194,6 +195,7 @@ const TABLE: &[(&str, Allowed)] = &[
             "compat",
             "top",
             "verbs",
+            "notebook",
             "vh",
             "map",
             "gateway",

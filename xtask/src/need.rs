@@ -105,6 +105,13 @@ const PACKAGES: &[Packages] = &[
         npm: None,
     },
     Packages {
+        name: "JupyterLab",
+        pins: "crates/gpool/tests/notebook/requirements.txt",
+        folder: "target/notebook",
+        tests: "the test of notebooks",
+        npm: None,
+    },
+    Packages {
         name: "the identity provider",
         pins: "crates/gpool/tests/oidc/requirements.txt",
         folder: "target/oidc",

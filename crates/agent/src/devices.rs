@@ -463,7 +463,7 @@ impl Asker {
         let moves = self.moves(&remap);
         set_guests(&mut self.devices, &owners, moves == Remap::Yes);
         let seen = &self.about.facts;
-        seen.take_resumed().into_iter().for_each(|task| self.watch.touch(task));
+        seen.take_used(now()).into_iter().for_each(|task| self.watch.touch(task));
         let idle = idle_tasks(&mut self.watch, &owners, &|task| seen.is_gated(task), now());
         let (stalled, returning) = (seen.stalled(), seen.returning());
         let (engine, images) = self.about.containers.facts();

@@ -306,6 +306,7 @@ impl Runner {
                 let now = now();
                 self.parts.recent.reported(task, now, values);
             }
+            FromShepherd::Busy { is_busy } => self.parts.shares.says_busy(task, is_busy),
             FromShepherd::Ended { mut end } => {
                 fail::fail_point!("agent-end-heard");
                 end.usage.gpu = self.parts.devices.measured(task);

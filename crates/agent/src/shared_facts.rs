@@ -7,7 +7,11 @@ use gpool_device::{Use, overshoots};
 use gpool_model::device::{DeviceProcess, Lending, Overshoot};
 use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::node::StalledTask;
-use gpool_model::unit::Bytes;
+use gpool_model::unit::{Bytes, Millis, Timestamp};
+
+/// How long a task that says that it is busy counts as busy. It repeats that; one that hangs does
+/// not.
+const BUSY: Millis = Millis::from_mins(3);
 
 #[derive(Clone, Default)]
 pub(crate) struct SharedFacts(Arc<Mutex<Facts>>);
@@ -28,6 +32,8 @@ pub(crate) struct Facts {
     /// Tasks that were resumed since the last look at the devices. That is use, also if it was
     /// too short for the samples.
     pub resumed: BTreeSet<TaskId>,
+    /// Until when tasks count as busy that say so themselves.
+    pub busy: BTreeMap<TaskId, Timestamp>,
     /// Tasks with released devices that wait at their gate.
     pub returning: BTreeSet<TaskId>,
     pub lending: BTreeMap<DeviceUuid, Lending>,
@@ -133,9 +139,23 @@ impl SharedFacts {
         self.lock().gated.contains(&task)
     }
 
-    /// Takes the tasks that were resumed since the last call.
-    pub(crate) fn take_resumed(&self) -> BTreeSet<TaskId> {
-        std::mem::take(&mut self.lock().resumed)
+    /// Notes that a task says whether it is busy.
+    pub(crate) fn note_busy(&self, task: TaskId, is_busy: bool, now: Timestamp) {
+        let busy = &mut self.lock().busy;
+        match is_busy {
+            true => drop(busy.insert(task, now.after(BUSY))),
+            false => drop(busy.remove(&task)),
+        }
+    }
+
+    /// Takes the tasks that were resumed since the last call, and those that say that they are
+    /// busy.
+    pub(crate) fn take_used(&self, now: Timestamp) -> BTreeSet<TaskId> {
+        let mut facts = self.lock();
+        facts.busy.retain(|_, until| *until > now);
+        let mut used = std::mem::take(&mut facts.resumed);
+        used.extend(facts.busy.keys());
+        used
     }
 
     /// The tasks with released devices that need them again, by task.

@@ -60,6 +60,11 @@ impl Shares {
         Ok(Self { layout: layout.clone(), shim, messages, waker, facts, deadline })
     }
 
+    /// Notes whether a task says that it is busy.
+    pub(crate) fn says_busy(&self, task: TaskId, is_busy: bool) {
+        self.facts.note_busy(task, is_busy, crate::facts::now());
+    }
+
     /// Notes where a task is.
     pub(crate) fn at(&self, task: TaskId, presence: MemoryPresence) {
         match presence {

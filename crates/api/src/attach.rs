@@ -2,8 +2,10 @@
 //! bytes both ways. Their meaning is defined by the caller and the job's shepherd, or the job.
 
 use std::convert::Infallible;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use axum::Json;
 use axum::body::Body;
 use axum::extract::{FromRequestParts, State};
 use axum::http::header::{CONNECTION, UPGRADE};
@@ -12,10 +14,11 @@ use axum::http::{HeaderValue, Response, StatusCode};
 use gpool_link::Connection;
 use gpool_model::attach::{NotOpened, Opening};
 use gpool_model::refusal::Permitted;
-use gpool_model::{NodeName, Phase, Refusal, TaskId};
+use gpool_identity::web::{Site, SignedIn};
+use gpool_model::{JobId, NodeName, PauseCause, Phase, Refusal, TaskId};
 use gpool_protocol::{Answer, Question};
 use gpool_wire::attach::UPGRADE as PROTOCOL;
-use gpool_wire::{AttachJob, ExecInJob, ForwardToJob, Problem, catalogue};
+use gpool_wire::{AttachJob, Document, ExecInJob, ForwardToJob, Login, Problem, catalogue};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncWriteExt, copy, split};
@@ -24,7 +27,7 @@ use tokio::net::UnixStream;
 use super::asker::{Asker, Asks};
 use super::connections::Seated;
 use super::extract::{ApiError, JsonBody, Segment, job_id};
-use super::found;
+use super::found::{self, FoundJob};
 use crate::api::Api;
 use gpool_server::agents::Reply;
 use gpool_server::fault::internal;
@@ -126,6 +129,124 @@ pub(crate) async fn forward(
     open(&api, &asker, (&id, body.rank), "connect to", opening, upgrading).await
 }
 
+/// Makes a link that opens a port or socket of a job in a browser, once. Only for the owner of the
+/// job, also where the caller is an admin: the pages act as the owner.
+#[utoipa::path(
+    post, path = "/jobs/{id}/link", operation_id = "jobs_link", request_body = ForwardToJob,
+    params(("id" = String, Path, description = "The job")),
+    responses(
+        (status = 200, description = "The link", body = Document<Login>),
+        (status = 403, description = "The job belongs to another user", body = Problem,
+         content_type = "application/problem+json"),
+        (status = 404, description = "There is no such job, or the server has no address for \
+                                      browsers of the caller",
+         body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "The job is not running", body = Problem,
+         content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn link(
+    State(api): State<Api>,
+    Asks(asker): Asks,
+    Segment(id): Segment,
+    JsonBody(body): JsonBody<ForwardToJob>,
+) -> Result<Json<Document<Login>>, ApiError> {
+    let id = job_id(&id)?;
+    let to = body.check()?;
+    let rank = body.rank.unwrap_or(0);
+    let found = found::find(&api, id).await?;
+    let owner = &found.spec.owner;
+    if asker.caller.owner.uid != owner.uid {
+        let what = format!("open pages of job {id} of user {}", owner.user);
+        return Err(Refusal::NotPermitted { what, by: Permitted::Owner }.into());
+    }
+    place(&found, id, rank, "open pages of")?;
+    let site = Site { job: id, rank, to, owner: owner.uid };
+    let user = match &asker.way.token {
+        Some(token) => SignedIn::Token(Arc::clone(token)),
+        None => SignedIn::User { uid: owner.uid, gid: owner.gid },
+    };
+    let identities = &api.handle.shared.identities;
+    let network = identities.network.get();
+    let domain = network.and_then(|(tls, at)| Some((tls.notebooks()?, at.port())));
+    let dashboard = identities.web.get().filter(|_| !asker.way.is_remote());
+    if domain.is_none() && dashboard.is_none() {
+        let what = "this server has no address for the pages of jobs";
+        let problem = Problem::new(catalogue::NO_SUCH_ROUTE, what);
+        return Err(match asker.way.is_remote() {
+            true => problem
+                .because("over the network they need a domain of their own: notebook_domain")
+                .try_this(format!("gpool forward {id} {}", body.port.unwrap_or(8888))),
+            false => problem.try_this("set web = \"127.0.0.1:7478\" in gpool.toml"),
+        }
+        .into());
+    }
+    let now = Instant::now();
+    let (label, path, lasts) = identities.sites.invite(site, &identities.sessions, user, now);
+    let base = match (domain, dashboard) {
+        (Some((domain, port)), _) => format!("https://{label}.{domain}:{port}"),
+        (None, Some(web)) => web.url_of(&label).trim_end_matches('/').to_owned(),
+        (None, None) => String::new(),
+    };
+    let login = Login { url: format!("{base}{path}"), expires_in_s: lasts.as_secs() };
+    Ok(Json(Document::new(login)))
+}
+
+/// Connects to a site, whose user the caller has checked.
+///
+/// # Errors
+/// The job does not run, or none of its processes listens there.
+pub async fn connect(api: &Api, site: &Site) -> Result<(UnixStream, Vec<u8>), Problem> {
+    let id = site.job;
+    let found = found::find(api, id).await.map_err(|it| *ApiError::from(it).0)?;
+    let (node, task) =
+        place(&found, id, site.rank, "connect to").map_err(|it| *it.0)?;
+    let Some(node) = node else { return Err(not_opened(id, &NotOpened::NotRunning)) };
+    let opening = Opening::Forward { to: site.to.clone() };
+    let stream = stream_to(api, &node, task, opening).await.map_err(|it| *it.0)?;
+    let opened = stream.map_err(|why| not_opened(id, &why))?;
+    let failed = |error: std::io::Error| *ApiError::from(internal(error)).0;
+    opened.stream.set_nonblocking(true).map_err(failed)?;
+    Ok((UnixStream::from_std(opened.stream).map_err(failed)?, opened.early))
+}
+
+/// The node of a task whose program runs, and the task. Released GPUs do not stop it.
+fn place(
+    found: &FoundJob,
+    id: JobId,
+    rank: u32,
+    action: &str,
+) -> Result<(Option<NodeName>, TaskId), ApiError> {
+    match &found.job.phase {
+        Phase::Ended(end) => Err(Refusal::AlreadyEnded { id, state: end.outcome.state() }.into()),
+        Phase::Running { .. } | Phase::Stopping { .. } | Phase::Paused { .. }
+            if runs_on(found) =>
+        {
+            let task = TaskId { job: id, attempt: found.job.attempt, rank };
+            let n_tasks = found.spec.n_tasks();
+            if rank >= n_tasks {
+                let why = format!("job {id} has no task {rank}; it has {n_tasks}, from 0");
+                return Err(Refusal::Invalid { field: "rank".to_owned(), why }.into());
+            }
+            let mut allocations = found.job.phase.allocations().iter();
+            let own = allocations.find(|allocation| allocation.task == task);
+            Ok((own.map(|allocation| allocation.node.clone()), task))
+        }
+        phase => {
+            let (state, action) = (phase.state(), action.to_owned());
+            Err(Refusal::WrongState { id, state, action }.into())
+        }
+    }
+}
+
+/// Whether its processes run, also without GPUs.
+fn runs_on(found: &FoundJob) -> bool {
+    match &found.job.phase {
+        Phase::Paused { why, .. } => *why == PauseCause::Idle || found.spec.yields().is_some(),
+        _ => true,
+    }
+}
+
 async fn open(
     api: &Api,
     asker: &Asker,
@@ -141,27 +262,7 @@ async fn open(
         let what = format!("{action} job {id} of user {}", owner.user);
         return Err(Refusal::NotPermitted { what, by: Permitted::Owner }.into());
     }
-    let (node, task) = match &found.job.phase {
-        Phase::Ended(end) => {
-            return Err(Refusal::AlreadyEnded { id, state: end.outcome.state() }.into());
-        }
-        Phase::Running { .. } | Phase::Stopping { .. } => {
-            let rank = rank.unwrap_or(0);
-            let task = TaskId { job: id, attempt: found.job.attempt, rank };
-            let n_tasks = found.spec.n_tasks();
-            if rank >= n_tasks {
-                let why = format!("job {id} has no task {rank}; it has {n_tasks}, from 0");
-                return Err(Refusal::Invalid { field: "rank".to_owned(), why }.into());
-            }
-            let mut allocations = found.job.phase.allocations().iter();
-            let own = allocations.find(|allocation| allocation.task == task);
-            (own.map(|allocation| allocation.node.clone()), task)
-        }
-        phase => {
-            let (state, action) = (phase.state(), action.to_owned());
-            return Err(Refusal::WrongState { id, state, action }.into());
-        }
-    };
+    let (node, task) = place(&found, id, rank.unwrap_or(0), action)?;
     if matches!(opening, Opening::Attach { .. }) && found.spec.pty.is_none() {
         return Err(not_opened(id, &NotOpened::NoTerminal).into());
     }

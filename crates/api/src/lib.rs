@@ -10,7 +10,7 @@ extern crate gpool_schema_off as utoipa;
 mod actions;
 pub mod api;
 pub mod asker;
-mod attach;
+pub mod attach;
 mod audit;
 mod authority;
 mod budgets;

@@ -50,6 +50,7 @@ fn of_jobs() -> Router<Api> {
         .route("/jobs/{id}/attach", post(attach::attach))
         .route("/jobs/{id}/exec", post(attach::exec))
         .route("/jobs/{id}/forward", post(attach::forward))
+        .route("/jobs/{id}/link", post(attach::link))
 }
 
 /// The routes about the server, nodes, GPUs, policies and events.

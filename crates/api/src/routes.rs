@@ -16,6 +16,8 @@ pub enum Role {
     Everybody,
     /// The owner of the job or token, or the user in the request, and admins.
     Owner,
+    /// The owner of the job, and no admin.
+    OwnerAlone,
     /// Admins of a project above the one in the request, and server admins.
     ProjectAdmin,
     /// Admins of the project in the request or of one above it, and server admins.
@@ -65,7 +67,7 @@ const fn route(method: &'static str, path: &'static str, role: Role) -> Route {
         (_, Role::Admin) => Scope::Admin,
         (b"GET", _) => Scope::Viewer,
         (_, Role::ProjectAdmin | Role::AdminOfProject) => Scope::ProjectAdmin,
-        (_, Role::Everybody | Role::Owner) => Scope::User,
+        (_, Role::Everybody | Role::Owner | Role::OwnerAlone) => Scope::User,
     };
     let is_counted = !matches!(method.as_bytes(), b"GET" | b"DELETE");
     let has_body = !matches!(method.as_bytes(), b"GET" | b"DELETE");
@@ -147,6 +149,7 @@ const FIXED: &[Route] = &[
     route("POST", "/api/v1/jobs/{id}/attach", Role::Owner),
     route("POST", "/api/v1/jobs/{id}/exec", Role::Owner),
     route("POST", "/api/v1/jobs/{id}/forward", Role::Owner),
+    route("POST", "/api/v1/jobs/{id}/link", Role::OwnerAlone),
     route("GET", "/api/v1/gpus", Role::Everybody),
     admin("POST", "/api/v1/gpus/allow", "choose the GPUs for new jobs"),
     admin("POST", "/api/v1/mig", "list or change MIG instances"),

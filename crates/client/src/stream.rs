@@ -6,10 +6,12 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use gpool_wire::attach::UPGRADE;
-use gpool_wire::{API_PREFIX, AttachJob, ExecInJob, ForwardToJob, Problem, json};
+use gpool_wire::{
+    API_PREFIX, AttachJob, Document, ExecInJob, ForwardToJob, Login, Problem, json,
+};
 use serde::Serialize;
 
-use crate::call::{Client, of_job};
+use crate::call::{Call, Client, of_job};
 use crate::error::Error;
 use crate::silence::silence_of;
 use crate::vigil::Vigil;
@@ -55,6 +57,15 @@ impl Client {
     /// See [`Error`].
     pub fn forward(&self, id: &str, forward: &ForwardToJob) -> Result<JobStream, Error> {
         self.line(&of_job(id, "/forward"), forward)
+    }
+
+    /// Makes a link that opens a port or socket of a job in a browser, once.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn link(&self, id: &str, forward: &ForwardToJob) -> Result<Login, Error> {
+        let call = Call::post(&of_job(id, "/link")).json(forward);
+        self.ask::<Document<_>>(&call).map(|answer| answer.body)
     }
 
     fn line(&self, path: &str, body: &impl Serialize) -> Result<JobStream, Error> {

@@ -164,6 +164,9 @@ pub struct Config {
     /// More names and addresses of the server, for certificates of its own authority.
     #[serde(default)]
     pub tls_names: Vec<String>,
+    /// The domain below which each notebook has a name: `notebooks.example.org`.
+    #[serde(default, deserialize_with = "domain")]
+    pub notebook_domain: Option<String>,
     /// Address of the identity provider.
     pub oidc_issuer: Option<String>,
     /// ID of this server at the provider.
@@ -225,6 +228,22 @@ fn size<'de, D: Deserializer<'de>>(text: D) -> std::result::Result<Option<Bytes>
 
 fn web<'de, D: Deserializer<'de>>(text: D) -> std::result::Result<WebAddress, D::Error> {
     String::deserialize(text)?.parse().map_err(serde::de::Error::custom)
+}
+
+/// Reads the name of a domain.
+fn domain<'de, D: Deserializer<'de>>(text: D) -> std::result::Result<Option<String>, D::Error> {
+    let text = String::deserialize(text)?.to_lowercase();
+    let is_label = |label: &str| {
+        let is_plain = |it: u8| it.is_ascii_alphanumeric() || it == b'-';
+        (1..=63).contains(&label.len()) && label.bytes().all(is_plain)
+    };
+    match text.len() <= 200 && text.split('.').all(is_label) {
+        true => Ok(Some(text)),
+        false => {
+            let why = "it must be the name of a domain: notebooks.example.org";
+            Err(serde::de::Error::custom(why))
+        }
+    }
 }
 
 fn parsed<'de, D: Deserializer<'de>, T>(text: D) -> std::result::Result<Option<T>, D::Error>

@@ -9,7 +9,7 @@ use crate::nodes::NodeAdmissions;
 use crate::secrets::Secrets;
 use crate::sign_in::SignIns;
 use crate::tls::Tls;
-use crate::web::{Sessions, Web};
+use crate::web::{Sessions, Sites, Web};
 
 pub struct Identities {
     /// Tokens and network users.
@@ -23,6 +23,8 @@ pub struct Identities {
     pub secrets: Arc<Secrets>,
     /// The sessions of browsers, on the loopback address and over the network.
     pub sessions: Arc<Sessions>,
+    /// The ports of jobs that browsers reach.
+    pub sites: Arc<Sites>,
     /// The dashboard, if there is one.
     pub web: OnceLock<Arc<Web>>,
     /// The certificates of the listener on the network, if there is one, and its address.
@@ -38,7 +40,8 @@ impl Identities {
         audit: Arc<Audit>,
         secrets: Arc<Secrets>,
     ) -> Self {
-        let (sessions, web, network) = (Arc::default(), OnceLock::new(), OnceLock::new());
-        Self { access, nodes, sign_ins, audit, secrets, sessions, web, network }
+        let (sessions, sites) = (Arc::default(), Arc::default());
+        let (web, network) = (OnceLock::new(), OnceLock::new());
+        Self { access, nodes, sign_ins, audit, secrets, sessions, sites, web, network }
     }
 }

@@ -37,6 +37,8 @@ pub struct NetworkConfig {
     pub listen: SocketAddr,
     /// More names and addresses in certificates of the own authority.
     pub names: Vec<String>,
+    /// The domain below which each notebook has a name: `notebooks.example.org`.
+    pub notebooks: Option<String>,
     /// The site's certificate chain and its key, in place of the own authority.
     pub site: Option<SiteFiles>,
 }
@@ -60,6 +62,8 @@ pub struct Tls {
     /// Issues the certificates of agents, also where the site has its own certificates.
     authority: Arc<Authority>,
     agents: Arc<dyn ClientCertVerifier>,
+    /// The domain below which each notebook has a name.
+    notebooks: Option<String>,
     /// Certificates in use, by the address of this machine; a site's files serve all addresses.
     in_use: Mutex<HashMap<Option<IpAddr>, InUse>>,
 }
@@ -103,15 +107,28 @@ impl Tls {
                 let host = rustix::system::uname().nodename().to_string_lossy().to_lowercase();
                 names.extend(Some(host).filter(|host| !host.is_empty()));
                 names.extend(config.names.iter().cloned());
+                names.extend(config.notebooks.iter().map(|domain| format!("*.{domain}")));
                 CertificateSource::Own(names)
             }
         };
         let authority = Arc::new(Authority::open(state_dir)?);
         let agents = authority.verifier()?;
-        let tls = Self { source, authority, agents, in_use: Mutex::default() };
+        let notebooks = config.notebooks.clone();
+        let tls = Self { source, authority, agents, notebooks, in_use: Mutex::default() };
         // A fault in a file or name is reported at the start.
         tls.served(config.listen.ip())?;
         Ok(tls)
+    }
+
+    /// The domain below which each notebook has a name, if there is one.
+    pub fn notebooks(&self) -> Option<&str> {
+        self.notebooks.as_deref()
+    }
+
+    /// The label of a notebook in a host, which may have a port.
+    pub fn notebook_label<'h>(&self, host: &'h str) -> Option<&'h str> {
+        let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+        name.strip_suffix(self.notebooks()?)?.strip_suffix('.')
     }
 
     /// The own authority, if certificates are from it.

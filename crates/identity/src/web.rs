@@ -3,6 +3,7 @@
 pub mod connected;
 mod loopback;
 mod sessions;
+pub mod sites;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
@@ -12,6 +13,7 @@ use std::time::{Duration, Instant};
 pub use self::loopback::Loopback;
 use self::sessions::Link;
 pub use self::sessions::{At, NotRedeemed, SessionKey, Sessions, SignedIn};
+pub use self::sites::{Site, Sites};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WebAddress {

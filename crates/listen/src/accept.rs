@@ -80,7 +80,7 @@ pub(crate) async fn serve_as(
     let open = Arc::new(Connections::new(closed, classes, patience, connections_max));
     let server = Arc::new(Server {
         identify,
-        router: router(api, changes),
+        router: router(api.clone(), changes),
         arrivals: Rates::every(ARRIVAL, ARRIVAL * ARRIVALS_AT_ONCE),
         refusals: Arc::new(Semaphore::new(REFUSALS_MAX)),
         open,
@@ -92,6 +92,7 @@ pub(crate) async fn serve_as(
     let identify = server.identify.clone();
     let entrance = Arc::new(Entrance::new(access, sign_ins, identify, find_user, patience.account));
     let beside = ListenerParts {
+        api,
         server: server.clone(),
         handle: handle.clone(),
         entrance,
@@ -130,6 +131,7 @@ pub(crate) async fn serve_as(
 /// The parts of the listeners beside the Unix socket.
 #[derive(Clone)]
 struct ListenerParts {
+    api: Api,
     server: Arc<Server>,
     handle: CoreHandle,
     entrance: Arc<Entrance>,
@@ -140,9 +142,10 @@ struct ListenerParts {
 
 impl ListenerParts {
     fn pages(&self, web: Arc<Web>, is_remote: bool) -> Arc<Pages> {
-        let Self { server, entrance, feed, end, .. } = self.clone();
+        let Self { server, api, entrance, feed, end, .. } = self.clone();
         let (identify, router) = (server.identify.clone(), server.router.clone());
-        Pages::new((web, is_remote), entrance, identify, (router, server.open.clone()), feed, end)
+        let parts = (router, api, server.open.clone());
+        Pages::new((web, is_remote), entrance, identify, parts, feed, end)
     }
 
     async fn dashboard(self, opening: Opening<(Arc<Web>, Loopback)>) {

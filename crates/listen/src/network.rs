@@ -241,6 +241,11 @@ impl Caller {
             return (StatusCode::MISDIRECTED_REQUEST, "This server has another name.\n")
                 .into_response();
         }
+        if let Some(label) = host.and_then(|host| self.network.tls.notebook_label(host)) {
+            let (label, from) = (label.to_owned(), (self.from, None));
+            request.extensions_mut().insert(self.seat.clone());
+            return self.network.pages.site(request.map(Body::new), &label, from).await;
+        }
         let path = request.uri().path();
         let of_agents = path.strip_prefix(API_PREFIX).and_then(|it| it.strip_prefix(AGENT_ROUTES));
         if let Some(path) = of_agents.filter(|it| it.starts_with('/')).map(str::to_owned) {

@@ -229,7 +229,7 @@ impl Server {
             Asker::new(caller, home, peer.pid)
         });
         let listen = network.local_addr().expect("it listens");
-        let config = NetworkConfig { listen, names: Vec::new(), site: None };
+        let config = NetworkConfig { listen, names: Vec::new(), notebooks: None, site: None };
         let tls = Tls::open(&config, &self.handle.shared.info.state_dir);
         let tls = Arc::new(tls.expect("the state folder is writable"));
         assert!(

@@ -355,6 +355,10 @@ pub enum FromShepherd {
         /// By name.
         values: BTreeMap<String, f64>,
     },
+    /// The program says whether a person works with it.
+    Busy {
+        is_busy: bool,
+    },
     /// The task has ended: no process of it is left, and its output is written.
     Ended {
         end: TaskEnd,

@@ -40,7 +40,7 @@ impl RouteRequest {
     /// Whether the request stores something.
     fn changes(self) -> bool {
         let last = self.route.path.rsplit('/').next();
-        self.acts() && !matches!(last, Some("simulate" | "attach" | "exec" | "forward"))
+        self.acts() && !matches!(last, Some("simulate" | "attach" | "exec" | "forward" | "link"))
     }
 
     fn names_jobs(self) -> bool {

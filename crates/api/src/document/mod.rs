@@ -55,6 +55,7 @@ struct Whole;
     attach::attach,
     attach::exec,
     attach::forward,
+    attach::link,
     cluster::gpus,
     cluster::allow,
     mig::mig,

@@ -26,6 +26,20 @@ pub(super) const JOBS: &Table = &[
         ],
     ),
     (
+        "notebook",
+        &[
+            ("gpool notebook --gpus 0.5:1 --time 8h", "Jupyter on half a GPU, or all of a free one"),
+            (
+                "gpool notebook -- tensorboard --logdir runs --port {port}",
+                "Another web server, without a GPU",
+            ),
+        ],
+    ),
+    (
+        "notebook open",
+        &[("gpool notebook open 1842", "Print another URL of a running notebook")],
+    ),
+    (
         "submit",
         &[
             ("gpool submit --gpus 1 -- python train.py", "Queue a program for one GPU"),

@@ -127,6 +127,9 @@ pub static VERBS: &[Verb] = verbs! {
         |_, _| mcp::run();
     Submit "shell": shell::ShellArgs, "Open a shell as a job",
         |args, line| shell::run(args, line.session);
+    Submit "notebook": gpool_notebook::NotebookArgs,
+        "Run Jupyter or another web server as a job, and print its URL",
+        |args, line| gpool_notebook::run(args, line.session);
     Submit "retry": retry::RetryArgs,
         "Run ended jobs again; of arrays, unsuccessful elements",
         |args, line| retry::run(&args, line.session);
@@ -276,6 +279,9 @@ pub static VERBS: &[Verb] = verbs! {
     Internal "gateway": gpool_gateway::gateway::GatewayArgs,
         "Run the gateway of a service; gpool serve submits this",
         |args, line| gpool_gateway::gateway::run(&args, line.session);
+    Internal "notebook-host": gpool_notebook::host::HostArgs,
+        "Run the web server of a notebook; gpool notebook calls this",
+        |args, _| gpool_notebook::host::run(&args);
     Internal "vh-host": gpool_vh::host::HostArgs, "Run a step on the host; vh exec run calls this",
         |args, _| gpool_vh::host::run(&args);
 };

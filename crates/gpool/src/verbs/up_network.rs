@@ -26,6 +26,9 @@ pub struct NetworkFlags {
     /// Set only in gpool.toml.
     #[arg(skip)]
     names: Vec<String>,
+    /// Set only in gpool.toml.
+    #[arg(skip)]
+    notebooks: Option<String>,
 }
 
 impl NetworkFlags {
@@ -39,6 +42,7 @@ impl NetworkFlags {
             tls_certificate: self.tls_certificate.or(set(&config.tls_certificate)),
             tls_key: self.tls_key.or(set(&config.tls_key)),
             names: config.tls_names.clone(),
+            notebooks: config.notebook_domain.clone(),
         }
     }
 
@@ -55,8 +59,8 @@ impl NetworkFlags {
                 return Err(Failure::new(errors::BAD_CONFIG, what).tip("gpool help settings"));
             }
         };
-        let names = self.names.clone();
-        Ok(self.listen.map(|listen| NetworkConfig { listen, names, site }))
+        let (names, notebooks) = (self.names.clone(), self.notebooks.clone());
+        Ok(self.listen.map(|listen| NetworkConfig { listen, names, notebooks, site }))
     }
 
     /// Passes the flags to the server in the background, which reads the settings itself.

@@ -76,6 +76,7 @@ mod moves;
 mod mpi;
 mod network;
 mod nodes;
+mod notebooks;
 mod notify;
 mod nvml;
 mod order;

@@ -54,7 +54,7 @@ fn body_of(route: &Route, job: &str) -> Value {
         (_, "attach" | "mig") => json!({}),
         (_, "missing") => json!({"objects": []}),
         (_, "exec") => json!({"command": ["true"]}),
-        (_, "forward") => json!({"port": 80}),
+        (_, "forward" | "link") => json!({"port": 80}),
         (_, "extend") if by_path => json!({"to": "2h"}),
         (_, "extend") => json!({"to": "2h", "jobs": [job]}),
         (_, "signal") if by_path => json!({"signal": "USR1"}),
@@ -127,7 +127,7 @@ fn is_of_nothing(route: &Route) -> bool {
 /// A job of the owner in a state that the route's action applies to.
 fn job_for(cluster: &Cluster, route: &Route) -> String {
     let last = route.path.rsplit('/').next().unwrap();
-    let runs = ["signal", "logs", "requeue", "pause"].contains(&last) || becomes_a_line(route);
+    let runs = ["signal", "logs", "requeue", "pause", "link"].contains(&last) || becomes_a_line(route);
     let pty = if last == "attach" { json!({"rows": 9, "columns": 9}) } else { Value::Null };
     let line = if runs { "trap : USR1; echo on; sleep 1000" } else { "true" };
     let job = json!({
@@ -170,7 +170,8 @@ fn each_route_follows_the_table_for_each_caller() {
                 {
                     assert_eq!(status, 404, "{who:?} {route:?}");
                 }
-                (Role::Owner, Who::Stranger)
+                (Role::OwnerAlone, Who::Stranger | Who::Admin)
+                | (Role::Owner, Who::Stranger)
                 | (
                     Role::Admin | Role::ProjectAdmin | Role::AdminOfProject,
                     Who::Stranger | Who::Owner,

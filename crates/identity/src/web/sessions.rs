@@ -129,10 +129,16 @@ impl Sessions {
     }
 
     pub fn invite(&self, user: SignedIn, now: Instant) -> Link {
-        let (label, code) = (self.secret(), self.secret());
-        let grant = Grant { user, browser: None, until: now + LINK };
-        add(&self.links, key(&label, &code), grant, now);
+        let label = self.secret();
+        let code = self.invite_at(&label, user, now + LINK, now);
         Link { label, code }
+    }
+
+    /// Makes a link at a host with this label; returns the code.
+    pub fn invite_at(&self, label: &str, user: SignedIn, until: Instant, now: Instant) -> String {
+        let code = self.secret();
+        add(&self.links, key(label, &code), Grant { user, browser: None, until }, now);
+        code
     }
 
     /// Uses up a link in a process of this user; returns the secret of the new session.
@@ -145,10 +151,34 @@ impl Sessions {
         code: &str,
         now: Instant,
     ) -> Result<String, NotRedeemed> {
+        self.redeem_if(|grant| grant.user.is_of(uid), (label, uid), code, now)
+    }
+
+    /// Uses up a link over the network, where only its code is known; returns the secret of the new
+    /// session.
+    ///
+    /// # Errors
+    /// The link is over.
+    pub fn redeem_remote(
+        &self,
+        label: &str,
+        code: &str,
+        now: Instant,
+    ) -> Result<String, NotRedeemed> {
+        self.redeem_if(|_| true, (label, None), code, now)
+    }
+
+    fn redeem_if(
+        &self,
+        may_use: impl Fn(&Grant) -> bool,
+        (label, uid): At<'_>,
+        code: &str,
+        now: Instant,
+    ) -> Result<String, NotRedeemed> {
         let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
         let key = key(label, code);
         let grant = links.get(&key).filter(|grant| grant.until > now).ok_or(NotRedeemed::Over)?;
-        if !grant.user.is_of(uid) {
+        if !may_use(grant) {
             return Err(NotRedeemed::OtherUser);
         }
         let grant = links.remove(&key).ok_or(NotRedeemed::Over)?;
@@ -222,7 +252,7 @@ impl Sessions {
     }
 
     /// 128 random bits in hexadecimal.
-    fn secret(&self) -> String {
+    pub(crate) fn secret(&self) -> String {
         let mut bytes = [0; 16];
         fill(&self.random, &mut bytes);
         hexadecimal(&bytes)

@@ -5,7 +5,7 @@
 //! host name below `localhost`, and the cookie holds for that name only: browsers send cookies to
 //! every port of a host, and another user's server on this machine must not get them. Over the
 //! network a user signs in with a token ([`sign_in`]), and on both at the identity provider
-//! ([`provider`]).
+//! ([`provider`]). Pages of jobs have hosts of their own ([`site`]).
 
 mod act;
 mod answer;
@@ -17,6 +17,7 @@ mod provider;
 mod query;
 mod server;
 mod sign_in;
+mod site;
 mod stream;
 mod whatif;
 
@@ -35,9 +36,11 @@ use tokio::sync::watch;
 use self::answer::{file, message, no_page_in, with_headers};
 use self::query::Query;
 use super::entrance::Entrance;
+use gpool_api::api::Api;
 use gpool_api::asker::{Asker, Asks, Identify, NOBODY};
 use gpool_api::connections::Connections;
 use gpool_identity::pool::{Pool, RequestSource};
+use gpool_identity::web::sites::PREFIX;
 use gpool_identity::web::{At, SessionKey, Web};
 use gpool_server::feed::Feed;
 
@@ -51,6 +54,10 @@ pub(crate) struct Pages {
     entrance: Arc<Entrance>,
     identify: Arc<dyn Identify>,
     api: Router,
+    /// The state of the API, for connections to jobs.
+    state: Api,
+    /// Idle connections to jobs.
+    idle: site::Idle,
     open: Arc<Connections>,
     nobody: Asks,
     feed: Arc<Feed>,
@@ -137,7 +144,7 @@ impl Pages {
         (web, is_remote): (Arc<Web>, bool),
         entrance: Arc<Entrance>,
         identify: Arc<dyn Identify>,
-        (api, open): (Router, Arc<Connections>),
+        (api, state, open): (Router, Api, Arc<Connections>),
         feed: Arc<Feed>,
         end: watch::Receiver<bool>,
     ) -> Arc<Self> {
@@ -152,6 +159,8 @@ impl Pages {
             entrance,
             identify,
             api,
+            state,
+            idle: site::Idle::default(),
             open,
             nobody,
             feed,
@@ -168,11 +177,16 @@ impl Pages {
         (from, uid): (IpAddr, Option<u32>),
     ) -> Response<Body>
     where
-        B: axum::body::HttpBody<Data = Bytes> + Send,
+        B: axum::body::HttpBody<Data = Bytes> + Send + 'static,
         B::Error: std::error::Error + Send + Sync + 'static,
     {
         let (head, body) = request.into_parts();
-        let Some(label) = self.label(&head) else {
+        let label = self.label(&head);
+        if let Some(label) = label.filter(|label| label.starts_with(PREFIX)).map(str::to_owned) {
+            let request = Request::from_parts(head, Body::new(body));
+            return self.site(request, &label, (from, uid)).await;
+        }
+        let Some(label) = label else {
             let text = "This server answers only by its own address.";
             return message(StatusCode::MISDIRECTED_REQUEST, "Another host name", text, "");
         };

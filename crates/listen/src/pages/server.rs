@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
 use super::Pages;
-use gpool_api::connections::Seat;
+use gpool_api::connections::{Seat, Seated};
 use gpool_identity::pool::RequestSource;
 use gpool_identity::web::{Loopback, connected};
 
@@ -73,9 +73,11 @@ impl Pages {
         let uid = tokio::task::spawn_blocking(find).await.ok().flatten();
         drop(place);
         let source = uid.map_or(RequestSource::of(from.ip()), RequestSource::Browsers);
-        let Some(_seat) = Seat::take(&self.open, source) else { return refuse(stream).await };
+        let Some(seat) = Seat::take(&self.open, source) else { return refuse(stream).await };
+        let seat = Seated::new(seat);
         let mut end = self.end.clone();
-        let service = service_fn(move |request: Request<Incoming>| {
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(seat.clone());
             let pages = self.clone();
             async move {
                 Ok::<_, std::convert::Infallible>(pages.answer(request, (from.ip(), uid)).await)
@@ -84,7 +86,8 @@ impl Pages {
         let served = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEADERS)
-            .serve_connection(TokioIo::new(stream), service);
+            .serve_connection(TokioIo::new(stream), service)
+            .with_upgrades();
         tokio::pin!(served);
         tokio::select! {
             // The browser's errors are its own.

@@ -137,7 +137,17 @@ impl Pages {
         place: RequestOrigin<'_>,
         headers: &'r HeaderMap,
     ) -> Option<Visit<'r>> {
-        let secret = cookie(headers, self.cookie_name())?;
+        self.visit_by(self.cookie_name(), place, headers).await
+    }
+
+    /// The user of the session in this cookie.
+    pub(super) async fn visit_by<'r>(
+        &self,
+        name: &str,
+        place: RequestOrigin<'_>,
+        headers: &'r HeaderMap,
+    ) -> Option<Visit<'r>> {
+        let secret = cookie(headers, name)?;
         let csrf = self.web.sessions.csrf(place.label, secret);
         let session = SessionKey::new(place.label, secret);
         let asks = match self.web.sessions.user(place.at(), secret, Instant::now())? {

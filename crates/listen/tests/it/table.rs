@@ -126,9 +126,11 @@ fn each_role_gets_what_the_table_says() {
             // The request says that its body is JSON.
             Role::Everybody if row.path.ends_with("/files/objects") => assert_eq!(status, 415),
             Role::Everybody => assert!(status < 300, "{row:?} {status} {body}"),
-            Role::Owner | Role::ProjectAdmin | Role::AdminOfProject | Role::Admin => {
-                assert_eq!(status, 403, "{row:?} {body}")
-            }
+            Role::Owner
+            | Role::OwnerAlone
+            | Role::ProjectAdmin
+            | Role::AdminOfProject
+            | Role::Admin => assert_eq!(status, 403, "{row:?} {body}"),
         }
     }
     assert_eq!(ana.job("1").unwrap().state.as_str(), "running", "nothing was done to it");
@@ -141,6 +143,11 @@ fn each_role_gets_what_the_table_says() {
             ("DELETE", "/api/v1/nodes/{name}") => assert_eq!(status, 409, "{body}"),
             _ => assert!(status < 300, "{row:?} {status} {body}"),
         }
+    }
+    for row in ROUTES.iter().filter(|row| row.role == Role::OwnerAlone) {
+        let body = body_of(&document, row);
+        let (status, _, body) = raw(&admin, &request(row.method, &path_of(row), &body));
+        assert_eq!(status, 403, "{row:?} {body}");
     }
     // Its owner may do it, as far as its state allows.
     let owner = rig.socket(ANA);

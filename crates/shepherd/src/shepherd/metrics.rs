@@ -2,6 +2,9 @@
 //! `{"gpool": {"metrics": {"loss": 0.31}, "step": 120}}`. A program can write anything, so each
 //! byte costs little, and the number of parsed lines, names and messages is limited.
 //!
+//! A line can also tell whether a person works with the program, `{"gpool": {"busy": true}}`: then its
+//! GPUs are not idle.
+//!
 //! On Valohai, every line with a JSON object has metrics, so jobs with Valohai's variables report
 //! them in that form too: `{"loss": 0.31, "step": 120}`.
 
@@ -43,6 +46,8 @@ pub struct Metrics {
     objective: Option<(String, Option<f64>)>,
     /// The last values that the agent has not received.
     unsaid: BTreeMap<String, f64>,
+    /// Whether the program says that it is busy, if the agent has not received that.
+    busy: Option<bool>,
     said_at: Option<u64>,
     /// Whether the timer is set for the next message.
     is_timed: bool,
@@ -58,6 +63,7 @@ struct Reported {
     #[serde(default)]
     metrics: BTreeMap<String, Value>,
     step: Option<Value>,
+    busy: Option<bool>,
 }
 
 impl Metrics {
@@ -131,7 +137,10 @@ impl Metrics {
 
     fn parse(&mut self) {
         let (mut metrics, step) = match serde_json::from_slice(&self.line) {
-            Ok(MetricsLine { gpool: Reported { metrics, step } }) => (metrics, step),
+            Ok(MetricsLine { gpool: Reported { metrics, step, busy } }) => {
+                self.busy = busy.or(self.busy);
+                (metrics, step)
+            }
             Err(_) if !self.takes_objects => return,
             Err(_) => match serde_json::from_slice(&self.line) {
                 Ok(metrics) => (metrics, None),
@@ -159,13 +168,18 @@ impl Metrics {
     /// When the next message is due; `None` if there is nothing new.
     pub fn next_message_at(&self) -> Option<u64> {
         let at = self.said_at.map_or(0, |at| at.saturating_add(PAUSE_MS));
-        (!self.unsaid.is_empty()).then_some(at)
+        (!self.unsaid.is_empty() || self.busy.is_some()).then_some(at)
     }
 
     /// Takes the values for a message.
     pub fn take(&mut self, now: u64) -> BTreeMap<String, f64> {
         (self.said_at, self.is_timed) = (Some(now), false);
         std::mem::take(&mut self.unsaid)
+    }
+
+    /// Takes whether the program says that it is busy, if it said that since the last call.
+    pub fn take_busy(&mut self) -> Option<bool> {
+        self.busy.take()
     }
 }
 
@@ -195,7 +209,12 @@ impl Shepherd {
     }
 
     fn say_metrics_now(&mut self, now: u64) {
+        if let Some(is_busy) = self.metrics.take_busy() {
+            self.link.say(&FromShepherd::Busy { is_busy });
+        }
         let values = self.metrics.take(now);
-        self.link.say(&FromShepherd::Metrics { values });
+        if !values.is_empty() {
+            self.link.say(&FromShepherd::Metrics { values });
+        }
     }
 }

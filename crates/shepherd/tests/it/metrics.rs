@@ -24,6 +24,20 @@ fn metrics_are_lines_of_json_with_the_key_gpool() {
 }
 
 #[test]
+fn a_program_says_whether_it_is_busy_with_or_without_metrics() {
+    let mut metrics = Metrics::default();
+    assert_eq!(metrics.next_message_at(), None);
+    metrics.read(b"{\"gpool\": {\"busy\": true}}\n", 0);
+    assert!(metrics.next_message_at().is_some());
+    assert_eq!(metrics.take_busy(), Some(true));
+    assert_eq!((metrics.take_busy(), metrics.next_message_at()), (None, None));
+    metrics.read(b"{\"gpool\": {\"busy\": false, \"metrics\": {\"loss\": 1}}}\n", 0);
+    assert_eq!((metrics.take_busy(), metrics.take(0)), (Some(false), map(&[("loss", 1.0)])));
+    metrics.read(b"{\"gpool\": {\"busy\": 1}}\n{\"busy\": true}\n", 0);
+    assert_eq!(metrics.take_busy(), None, "neither line says it");
+}
+
+#[test]
 fn other_output_is_no_metric() {
     for line in [
         "{\"loss\": 0.5}",
