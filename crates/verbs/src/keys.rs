@@ -154,6 +154,11 @@ pub const KEYS: &[ConfigKey] = &[
     example("tls_key", "\"/etc/gpool/key.pem\"", "Private key of that certificate."),
     usual("tls_names", "[]", "More names of the server in certificates of its own authority."),
     example(
+        "notebook_domain",
+        "\"notebooks.example.org\"",
+        "Domain below which each notebook has a name; DNS has a wildcard for it.",
+    ),
+    example(
         "oidc_issuer",
         "\"https://id.example.org\"",
         "Identity provider (OpenID Connect) at which users sign in.",

@@ -155,6 +155,7 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
     ("POST", "/jobs/{id}/attach", r#"{"window": {"rows": 24, "columns": 80}}"#),
     ("POST", "/jobs/{id}/exec", r#"{"command": ["nvidia-smi"]}"#),
     ("POST", "/jobs/{id}/forward", r#"{"port": 8888}"#),
+    ("POST", "/jobs/{id}/link", r#"{"port": 8888}"#),
     ("POST", "/gpus/allow", r#"{"devices": ["0-1"]}"#),
     ("POST", "/mig", r#"{"create": {"gpu": "lab1:0", "profile": "1g.10gb"}}"#),
     ("POST", "/nodes", r#"{"name": "lab2", "expires": "1h"}"#),

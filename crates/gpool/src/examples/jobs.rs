@@ -30,7 +30,7 @@ pub(super) const JOBS: &Table = &[
         &[
             ("gpool notebook --gpus 0.5:1 --time 8h", "Jupyter on half a GPU, or all of a free one"),
             (
-                "gpool notebook -- tensorboard --logdir runs --port {port}",
+                "gpool notebook -- tensorboard --port {port}",
                 "Another web server, without a GPU",
             ),
         ],

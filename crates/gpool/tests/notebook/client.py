@@ -73,7 +73,7 @@ class Tab:
         """The output of the last cell, or the word that its kernel died."""
         text = ""
         while True:
-            message = await self.socket.read_message()
+            message = await asyncio.wait_for(self.socket.read_message(), 120)
             assert message is not None, "the websocket was closed"
             message = json.loads(message)
             content = message["content"]
