@@ -11,10 +11,10 @@ use axum::extract::{FromRequestParts, State};
 use axum::http::header::{CONNECTION, UPGRADE};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, Response, StatusCode};
+use gpool_identity::web::{SignedIn, Site};
 use gpool_link::Connection;
 use gpool_model::attach::{NotOpened, Opening};
 use gpool_model::refusal::Permitted;
-use gpool_identity::web::{Site, SignedIn};
 use gpool_model::{JobId, NodeName, PauseCause, Phase, Refusal, TaskId};
 use gpool_protocol::{Answer, Question};
 use gpool_wire::attach::UPGRADE as PROTOCOL;
@@ -199,8 +199,7 @@ pub(crate) async fn link(
 pub async fn connect(api: &Api, site: &Site) -> Result<(UnixStream, Vec<u8>), Problem> {
     let id = site.job;
     let found = found::find(api, id).await.map_err(|it| *ApiError::from(it).0)?;
-    let (node, task) =
-        place(&found, id, site.rank, "connect to").map_err(|it| *it.0)?;
+    let (node, task) = place(&found, id, site.rank, "connect to").map_err(|it| *it.0)?;
     let Some(node) = node else { return Err(not_opened(id, &NotOpened::NotRunning)) };
     let opening = Opening::Forward { to: site.to.clone() };
     let stream = stream_to(api, &node, task, opening).await.map_err(|it| *it.0)?;
@@ -219,9 +218,7 @@ fn place(
 ) -> Result<(Option<NodeName>, TaskId), ApiError> {
     match &found.job.phase {
         Phase::Ended(end) => Err(Refusal::AlreadyEnded { id, state: end.outcome.state() }.into()),
-        Phase::Running { .. } | Phase::Stopping { .. } | Phase::Paused { .. }
-            if runs_on(found) =>
-        {
+        Phase::Running { .. } | Phase::Stopping { .. } | Phase::Paused { .. } if runs_on(found) => {
             let task = TaskId { job: id, attempt: found.job.attempt, rank };
             let n_tasks = found.spec.n_tasks();
             if rank >= n_tasks {

@@ -6,9 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use gpool_wire::attach::UPGRADE;
-use gpool_wire::{
-    API_PREFIX, AttachJob, Document, ExecInJob, ForwardToJob, Login, Problem, json,
-};
+use gpool_wire::{API_PREFIX, AttachJob, Document, ExecInJob, ForwardToJob, Login, Problem, json};
 use serde::Serialize;
 
 use crate::call::{Call, Client, of_job};

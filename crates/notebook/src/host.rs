@@ -46,12 +46,8 @@ pub struct HostArgs {
 pub fn run(args: &HostArgs) -> Result {
     if let (Some(address), Some(parent)) = (&args.watch, args.parent) {
         let address = serde_json::from_str(address).map_err(|error| invalid(error.to_string()))?;
-        let watched = watch::Watched {
-            address,
-            ready: args.ready.clone(),
-            is_jupyter: args.jupyter,
-            parent,
-        };
+        let watched =
+            watch::Watched { address, ready: args.ready.clone(), is_jupyter: args.jupyter, parent };
         watched.run();
         return Ok(gpool_cli::exit::Exit::OK);
     }

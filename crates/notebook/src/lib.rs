@@ -31,9 +31,11 @@ const HEADING: &str = "Notebook";
 
 #[derive(Debug, Clone, Args)]
 #[command(args_override_self = true, args_conflicts_with_subcommands = true)]
-#[command(after_help = "Without a command it starts Jupyter or code-server, the first one in PATH. \
+#[command(
+    after_help = "Without a command it starts Jupyter or code-server, the first one in PATH. \
     A command has {port} for a free port, or {socket} for a Unix socket that only you can use. \
-    The URL works once, within 10 minutes, in your browser.")]
+    The URL works once, within 10 minutes, in your browser."
+)]
 pub struct NotebookArgs {
     #[command(subcommand)]
     action: Option<NotebookAction>,

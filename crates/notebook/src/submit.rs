@@ -41,8 +41,7 @@ pub(crate) fn run(args: NotebookArgs, session: &Session) -> Result {
 /// Refuses a command that can't be reached, before it is submitted.
 fn check(words: &[String], has_image: bool) -> Result<()> {
     let refused = |what: String| {
-        Failure::new(errors::USAGE, what)
-            .tip("gpool notebook -- tensorboard --port {port}")
+        Failure::new(errors::USAGE, what).tip("gpool notebook -- tensorboard --port {port}")
     };
     if words.iter().any(|word| word.contains(SOCKET)) && has_image {
         return Err(refused(format!("a command in a container can have {PORT}, not {SOCKET}")));

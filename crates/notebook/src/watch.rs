@@ -62,7 +62,8 @@ impl Watched {
         // Otherwise these requests would be activity.
         let get = |path: &str| self.address.get(&format!("{path}?no_track_activity=1")).ok();
         let (status, kernels) = get("/api/kernels")?;
-        let mut all: Vec<Session> = serde_json::from_slice(&kernels).ok().filter(|_| status == 200)?;
+        let mut all: Vec<Session> =
+            serde_json::from_slice(&kernels).ok().filter(|_| status == 200)?;
         let terminals = get("/api/terminals").filter(|(status, _)| *status == 200);
         let terminals = terminals.and_then(|(_, body)| serde_json::from_slice(&body).ok());
         all.extend(terminals.unwrap_or_else(Vec::<Session>::new));

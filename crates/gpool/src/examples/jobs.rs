@@ -28,17 +28,14 @@ pub(super) const JOBS: &Table = &[
     (
         "notebook",
         &[
-            ("gpool notebook --gpus 0.5:1 --time 8h", "Jupyter on half a GPU, or all of a free one"),
             (
-                "gpool notebook -- tensorboard --port {port}",
-                "Another web server, without a GPU",
+                "gpool notebook --gpus 0.5:1 --time 8h",
+                "Jupyter on half a GPU, or all of a free one",
             ),
+            ("gpool notebook -- tensorboard --port {port}", "Another web server, without a GPU"),
         ],
     ),
-    (
-        "notebook open",
-        &[("gpool notebook open 1842", "Print another URL of a running notebook")],
-    ),
+    ("notebook open", &[("gpool notebook open 1842", "Print another URL of a running notebook")]),
     (
         "submit",
         &[

@@ -121,8 +121,14 @@ fn a_notebook_opens_once_and_only_in_the_browser_that_opened_it() {
         ("origin: http://evil.example\r\n", 403),
         ("origin: null\r\n", 403),
         ("sec-fetch-site: same-site\r\nsec-fetch-mode: no-cors\r\n", 403),
-        ("sec-fetch-site: cross-site\r\nsec-fetch-mode: navigate\r\nsec-fetch-dest: iframe\r\n", 403),
-        ("sec-fetch-site: cross-site\r\nsec-fetch-mode: navigate\r\nsec-fetch-dest: document\r\n", 200),
+        (
+            "sec-fetch-site: cross-site\r\nsec-fetch-mode: navigate\r\nsec-fetch-dest: iframe\r\n",
+            403,
+        ),
+        (
+            "sec-fetch-site: cross-site\r\nsec-fetch-mode: navigate\r\nsec-fetch-dest: document\r\n",
+            200,
+        ),
         ("sec-fetch-site: same-origin\r\n", 200),
     ] {
         let end = format!("\r\n{headers}\r\n");

@@ -127,7 +127,8 @@ fn is_of_nothing(route: &Route) -> bool {
 /// A job of the owner in a state that the route's action applies to.
 fn job_for(cluster: &Cluster, route: &Route) -> String {
     let last = route.path.rsplit('/').next().unwrap();
-    let runs = ["signal", "logs", "requeue", "pause", "link"].contains(&last) || becomes_a_line(route);
+    let runs =
+        ["signal", "logs", "requeue", "pause", "link"].contains(&last) || becomes_a_line(route);
     let pty = if last == "attach" { json!({"rows": 9, "columns": 9}) } else { Value::Null };
     let line = if runs { "trap : USR1; echo on; sleep 1000" } else { "true" };
     let job = json!({

@@ -29,6 +29,8 @@ with sync_playwright() as playwright:
     assert origin(page.url) == origin(URL), page.url
     card = page.locator(".jp-LauncherCard[data-category=Notebook]").first
     card.click(timeout=60_000)
+    # Before that, a cell is not run.
+    page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").first.wait_for(timeout=60_000)
     cell = page.locator(".jp-Cell .cm-content").first
     cell.click(timeout=60_000)
     page.keyboard.type("print(6 * 7)")

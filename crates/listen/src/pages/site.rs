@@ -299,7 +299,8 @@ fn to_job(
         false => drop(headers.remove(header::UPGRADE)),
     }
     let cookies = headers.get_all(header::COOKIE).iter().filter_map(|it| it.to_str().ok());
-    let cookies: Vec<&str> = cookies.flat_map(|it| it.split("; ")).filter(|it| !is_ours(it)).collect();
+    let cookies: Vec<&str> =
+        cookies.flat_map(|it| it.split("; ")).filter(|it| !is_ours(it)).collect();
     let cookies = HeaderValue::from_str(&cookies.join("; ")).ok().filter(|it| !it.is_empty());
     headers.remove(header::COOKIE);
     cookies.into_iter().for_each(|it| drop(headers.insert(header::COOKIE, it)));

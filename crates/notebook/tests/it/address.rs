@@ -10,7 +10,8 @@ fn the_line_with_an_address_is_read_and_no_other() {
         assert!(line.starts_with("{\"gpool\":{\"notebook\":"), "{line}");
         assert_eq!(Address::of_line(line.as_bytes()), Some(address));
     }
-    for line in ["", "x", "{\"gpool\": {\"busy\": true}}", "{\"gpool\": {\"notebook\": {\"port\": 70000}}}"]
+    for line in
+        ["", "x", "{\"gpool\": {\"busy\": true}}", "{\"gpool\": {\"notebook\": {\"port\": 70000}}}"]
     {
         assert_eq!(Address::of_line(line.as_bytes()), None, "{line}");
     }
