@@ -21,7 +21,7 @@ pub struct Session {
 /// three minutes as not busy.
 const REPEAT_S: u64 = 60;
 
-/// What was seen so far.
+/// The last looks.
 #[derive(Debug, Default)]
 pub struct Activity {
     /// The latest activity of all kernels and terminals.

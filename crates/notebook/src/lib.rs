@@ -19,15 +19,11 @@ mod submit;
 mod watch;
 
 use clap::{Args, Subcommand};
-use gpool_cli::args::job_flags::JobFlags;
 use gpool_cli::failure::Result;
 use gpool_cli::reference::Reference;
 use gpool_cli::session::Session;
-use gpool_wire::field::heading;
 
 pub use address::Address;
-
-const HEADING: &str = "Notebook";
 
 #[derive(Debug, Clone, Args)]
 #[command(args_override_self = true, args_conflicts_with_subcommands = true)]
@@ -40,16 +36,7 @@ pub struct NotebookArgs {
     #[command(subcommand)]
     action: Option<NotebookAction>,
     #[command(flatten)]
-    flags: JobFlags,
-    /// Path that answers once the program is ready, e.g. /healthz (default: the port is open)
-    #[arg(long, value_name = "PATH", help_heading = HEADING)]
-    ready: Option<String>,
-    /// Check the request without submitting it
-    #[arg(long, help_heading = heading::SUBMISSION)]
-    dry_run: bool,
-    /// Command of a web server, e.g. tensorboard --port {port}
-    #[arg(last = true, value_name = "COMMAND", help_heading = None::<&'static str>)]
-    command: Vec<String>,
+    new: submit::NotebookFlags,
 }
 
 #[derive(Debug, Clone, Subcommand)]
@@ -69,6 +56,6 @@ enum NotebookAction {
 pub fn run(args: NotebookArgs, session: &Session) -> Result {
     match args.action {
         Some(NotebookAction::Open { job }) => open::run(&job, session),
-        None => submit::run(args, session),
+        None => submit::run(args.new, session),
     }
 }

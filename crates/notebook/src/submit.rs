@@ -1,14 +1,36 @@
 //! Submits a notebook, and waits until it answers.
 
+use clap::Args;
+use gpool_cli::args::job_flags::JobFlags;
 use gpool_cli::caller;
 use gpool_cli::errors;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::hand_in::{dry_run, hand_in, note_terms, note_wait, say};
 use gpool_cli::request::{self, Request};
 use gpool_cli::session::Session;
+use gpool_wire::field::heading;
 
+use crate::address::Address;
 use crate::program::{PORT, Program, SOCKET};
-use crate::{NotebookArgs, host, open};
+use crate::{host, open};
+
+const HEADING: &str = "Notebook";
+
+/// The request for a notebook.
+#[derive(Debug, Clone, Args)]
+pub struct NotebookFlags {
+    #[command(flatten)]
+    flags: JobFlags,
+    /// Path that answers once the program is ready, e.g. /healthz (default: the port is open)
+    #[arg(long, value_name = "PATH", help_heading = HEADING)]
+    ready: Option<String>,
+    /// Check the request without submitting it
+    #[arg(long, help_heading = heading::SUBMISSION)]
+    dry_run: bool,
+    /// Command of a web server, e.g. tensorboard --port {port}
+    #[arg(last = true, value_name = "COMMAND", help_heading = None::<&'static str>)]
+    command: Vec<String>,
+}
 
 /// The beginning of the command in a container, which has no `gpool`: it names the address, and
 /// becomes the web server. The address is its first argument.
@@ -19,7 +41,7 @@ printf '{\"gpool\": {\"notebook\": {\"socket\": \"%s\"}}}\\n' \"$s\"
 exec \"$@\" --ServerApp.sock=\"$s\"";
 
 /// Runs the verb.
-pub(crate) fn run(args: NotebookArgs, session: &Session) -> Result {
+pub(crate) fn run(args: NotebookFlags, session: &Session) -> Result {
     let has_image = args.flags.request.0.image.is_some();
     let (words, _) = match args.command.is_empty() {
         true => (Vec::new(), None),
@@ -70,7 +92,7 @@ fn container_words(command: &[String]) -> Vec<String> {
         let random = u16::from_str_radix(&gpool_client::new_key()[..4], 16).unwrap_or_default();
         let port = 20_000 + random % 12_000;
         let mut words = shell(IN_CONTAINER);
-        words.push(crate::Address::Port(port).line());
+        words.push(Address::Port(port).line());
         words.extend(command.iter().map(|word| word.replace(PORT, &port.to_string())));
         return words;
     }

@@ -1,3 +1,5 @@
+//! Whether a person works with a Jupyter server.
+
 use gpool_notebook::activity::{Activity, Session};
 
 fn kernel(state: &str, at: &str) -> Session {

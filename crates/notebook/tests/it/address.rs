@@ -1,3 +1,5 @@
+//! The address of a web server, its line of output, and its answers.
+
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 

@@ -1,3 +1,5 @@
+//! Command lines of web servers.
+
 use gpool_notebook::program::Program;
 
 fn words(text: &str) -> Vec<String> {

@@ -2,8 +2,8 @@
 //! `{"gpool": {"metrics": {"loss": 0.31}, "step": 120}}`. A program can write anything, so each
 //! byte costs little, and the number of parsed lines, names and messages is limited.
 //!
-//! A line can also tell whether a person works with the program, `{"gpool": {"busy": true}}`: then its
-//! GPUs are not idle.
+//! A line can also tell whether a person works with the program, `{"gpool": {"busy": true}}`: then
+//! its GPUs are not idle.
 //!
 //! On Valohai, every line with a JSON object has metrics, so jobs with Valohai's variables report
 //! them in that form too: `{"loss": 0.31, "step": 120}`.
