@@ -68,9 +68,13 @@ fn check(words: &[String], has_image: bool) -> Result<()> {
     if words.iter().any(|word| word.contains(SOCKET)) && has_image {
         return Err(refused(format!("a command in a container can have {PORT}, not {SOCKET}")));
     }
-    match words.is_empty() {
-        true => Ok(()),
-        false => Program::of(words, "", false).map(drop).map_err(refused),
+    if words.is_empty() {
+        return Ok(());
+    }
+    let program = Program::of(words, "", false).map_err(refused)?;
+    match has_image && !program.is_jupyter && !program.needs_port() {
+        true => Err(refused(format!("a command in a container needs {PORT}"))),
+        false => Ok(()),
     }
 }
 
