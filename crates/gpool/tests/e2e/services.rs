@@ -152,7 +152,7 @@ impl Load {
         self.n_answers.load(Ordering::Relaxed)
     }
 
-    /// Stops the clients; returns what was no proper answer.
+    /// Stops the clients; returns the answers that were wrong.
     fn stop(self) -> Vec<String> {
         self.is_over.store(true, Ordering::Relaxed);
         self.clients.into_iter().flat_map(|it| it.join().unwrap()).collect()
