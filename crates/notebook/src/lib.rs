@@ -1,7 +1,7 @@
 //! `gpool notebook`: a web server for one person, such as Jupyter, as a job. The server carries its
 //! pages to the browser, by a host name of its own.
 //!
-//! In the job, [`host`] chooses an address, starts a second process, [`watch`], and becomes the web
+//! In the job, [`host`] chooses an address, starts a second process, `watch`, and becomes the web
 //! server. The watch reports when the server answers, and when its kernels are busy.
 
 #![forbid(unsafe_code)]

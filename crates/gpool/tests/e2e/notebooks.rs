@@ -394,11 +394,11 @@ fn over_the_network_each_notebook_has_a_name_below_a_domain() {
     assert!(body.contains("\"x-forwarded-proto\": \"https\""), "{body}");
     assert_eq!(visit(&host, &format!("/{path}"), "").0, 403, "the link is over");
     // The dashboard is not there, and no page of the notebook is on the dashboard's host.
-    assert_eq!(visit(&host, "/queue", own).2.contains("\"path\": \"/queue\""), true);
+    assert!(visit(&host, "/queue", own).2.contains("\"path\": \"/queue\""));
     assert_eq!(visit(&address, "/x", own).0, 401);
     assert_eq!(visit("nb-0.notebooks.example.org", "/", own).0, 404);
     assert_eq!(visit("evil.example.org", "/", own).0, 421);
     cluster.gpool(["cancel", &id]).ok();
     cluster.until_ended(&id);
-    let _ = until("the job has ended there", || (visit(&host, "/", own).0 == 409).then_some(()));
+    until_so("the job has ended there", || visit(&host, "/", own).0 == 409);
 }
