@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::checkpoint::Rig;
-use crate::harness::{Cluster, Ran, Running, program, skip, until, until_so};
+use crate::harness::{Cluster, Ran, Running, program, skip, until_so};
 use crate::users;
 use crate::web::{Browser, ask, ask_with, port};
 
