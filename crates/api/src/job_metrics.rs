@@ -73,7 +73,8 @@ pub(crate) async fn get(
     Ok(Json(Document::new(api.handle.run_slow(asker.caller.owner.uid, read).await?)))
 }
 
-/// Returns the last values of the metrics that the elements of an array report.
+/// Returns the last values of the metrics that the elements of an array report, at most about
+/// 100,000 values.
 #[utoipa::path(
     get, path = "/jobs/{id}/elements/metrics", operation_id = "jobs_elements_metrics",
     params(("id" = String, Path, description = "The array")),

@@ -48,17 +48,20 @@ pub fn metric(job: &str, name: &str) -> String {
     format!("{job}{SEPARATOR}{name}")
 }
 
-/// The metrics of all elements of an array with their numbers: element, number, name.
+/// Most metrics of all elements of an array together.
+const OF_ELEMENTS_MAX: u32 = 100_000;
+
+/// The metrics of the elements of an array with their numbers: element, number, name.
 pub fn metrics_of_elements(
     connection: &Connection,
     array: &str,
 ) -> Result<Vec<(String, u32, String)>, Error> {
-    let sql = "SELECT n, text FROM name WHERE kind = 2 AND text >= ?1 AND text < ?2 ORDER BY text";
+    let sql = "SELECT n, text FROM name
+        WHERE kind = 2 AND text >= ?1 AND text < ?2 ORDER BY text LIMIT ?3";
     let mut statement = connection.prepare_cached(sql)?;
     // The character after the point ends the range.
-    let rows = statement.query_map((format!("{array}."), format!("{array}/")), |row| {
-        Ok((row.get(0)?, row.get::<_, String>(1)?))
-    })?;
+    let range = (format!("{array}."), format!("{array}/"), OF_ELEMENTS_MAX);
+    let rows = statement.query_map(range, |row| Ok((row.get(0)?, row.get::<_, String>(1)?)))?;
     let mut found = Vec::new();
     for row in rows {
         let (n, text): (u32, String) = row?;

@@ -136,14 +136,21 @@ fn batch(node: &Node, notes: &mut Notes) -> Result<ImportedJob, YamlError> {
     let Some(template) = template else {
         return Err(YamlError::new(node.line, "the job has no spec.template"));
     };
+    let mut has_spec = false;
     each(template, "spec.template", POD, notes, |key, value, notes| {
         match key {
             "metadata" => metadata(value, &mut job, &mut labels, notes)?,
-            "spec" => pod_spec(value, "spec.template.spec", &mut job, &mut labels, notes)?,
+            "spec" => {
+                has_spec = true;
+                pod_spec(value, "spec.template.spec", &mut job, &mut labels, notes)?;
+            }
             _ => return Ok(false),
         }
         Ok(true)
     })?;
+    if !has_spec {
+        return Err(YamlError::new(template.line, "the job has no spec.template.spec"));
+    }
     let is_gang = pods.finish(&labels, &mut job, notes);
     labels.finish(&mut job, is_gang, notes)?;
     Ok(job)

@@ -46,6 +46,10 @@ pub fn run(args: &MapArgs, session: &Session) -> Result {
         let what = "the workers of a map are an array in a group of their own";
         return Err(Failure::new(errors::USAGE, what).tip("--workers 4 --name NAME"));
     }
+    if flags.request.0.image.is_some() {
+        let what = "the workers of a map run on the host, where gpool is";
+        return Err(Failure::new(errors::USAGE, what).tip("--conda, --uv, --venv or --module"));
+    }
     let mut request = request::of_command(flags.clone(), &args.command)?;
     let client = session.client()?;
     request.resolve(&client, session)?;

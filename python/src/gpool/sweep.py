@@ -94,9 +94,8 @@ class Driver:
                     break
                 event = events.next(INTERVAL)
                 # An end is seen at once, and metrics now and then.
-                is_end = event is None or event["type"] in ("job_state", "resync")
                 now = time.monotonic()
-                if is_end or now - looked_at >= INTERVAL:
+                if event is None or self.is_about(event) or now - looked_at >= INTERVAL:
                     looked_at = now
                     self.look()
         best = self.best()
@@ -106,6 +105,13 @@ class Driver:
         texts = {name: text_of(best.params[name], self.distributions[name]) for name in best.params}
         print(f"best: trial {best.number}, {self.metric} {best.value:g}: {words(texts)}")
         return 0
+
+    def is_about(self, event: Any) -> bool:
+        """Whether an event may be the end of a trial."""
+        if event["type"] == "job_state":
+            array = event["job"].split(".")[0]
+            return any(live.element.split(".")[0] == array for live in self.live.values())
+        return bool(event["type"] == "resync")
 
     def best(self) -> Optional[optuna.trial.FrozenTrial]:
         """The completed trial with the best value."""
@@ -137,7 +143,8 @@ class Driver:
             # Its job is no longer stored.
             self.study.add_trial(optuna.trial.create_trial(state=TrialState.FAIL))
             return
-        texts = dict((element.get("element") or {}).get("params") or [])
+        own: Any = element.get("element") or {}
+        texts = dict(own.get("params") or [])
         kinds, params = {}, {}
         for name, text in texts.items():
             kind = self.distributions.get(name)
@@ -194,7 +201,8 @@ class Driver:
 
     def value(self, element: Job) -> Optional[float]:
         """The last value of the metric of a trial: its end has it for good."""
-        value = (element["usage"].get("total") or {}).get("objective")
+        total: Any = element["usage"].get("total") or {}
+        value: Optional[float] = total.get("objective")
         if value is None:
             value = (element["usage"].get("metrics") or {}).get(self.metric)
         return value if value is not None and math.isfinite(value) else None
@@ -212,8 +220,7 @@ class Driver:
                 self.study.enqueue_trial(point)
             trial = self.study.ask(dict(self.distributions))
             values = {
-                name: text_of(trial.params[name], kind)
-                for name, kind in self.distributions.items()
+                name: text_of(trial.params[name], kind) for name, kind in self.distributions.items()
             }
             if not self._submit(number, trial, values):
                 # Another driver has submitted the trial: its record counts.
@@ -224,7 +231,7 @@ class Driver:
         place = f"{self.study_name}/trial/{number}"
         while True:
             try:
-                request = {**self.plan["job"], "table": table}
+                request: Any = {**self.plan["job"], "table": table}
                 job = self.client.submit(request=request, group=place, key=place)
             except Refused as error:
                 if error.code == KEY_REUSED:
@@ -250,21 +257,30 @@ class Driver:
                 self._report(live, element)
 
     def _report(self, live: LiveTrial, element: Job) -> None:
-        value = self.value(element)
-        step = (element["usage"].get("metrics") or {}).get("step")
-        if value is None or step is None or (live.step is not None and step <= live.step):
-            return
-        live.step = int(step)
-        live.trial.report(value, live.step)
-        if not live.is_pruned and live.trial.should_prune():
+        is_new = self._note(live, element)
+        if is_new and not live.is_pruned and live.trial.should_prune():
             live.is_pruned = True
             self.client.cancel(live.element)
             print(f"trial {live.number}: ended early at step {live.step}", flush=True)
+
+    def _note(self, live: LiveTrial, element: Job) -> bool:
+        """Tells Optuna the last value of a trial; returns whether its step is new."""
+        value = self.value(element)
+        step = (element["usage"].get("metrics") or {}).get("step")
+        if value is None or step is None or (live.step is not None and step <= live.step):
+            return False
+        live.step = int(step)
+        live.trial.report(value, live.step)
+        return True
 
     def _end(self, live: LiveTrial, element: Job) -> None:
         del self.live[live.number]
         state, value = element["state"], self.value(element)
         outcome = outcome_of(state, value)
+        if outcome == TrialState.COMPLETE and self.plan.get("early_stop"):
+            # It may have ended before a look at its steps: later trials are compared with it, too.
+            self._note(live, element)
+            live.trial.should_prune()
         if outcome == TrialState.COMPLETE:
             self.study.tell(live.number, value)
             what = f"{self.metric} {value:g}"

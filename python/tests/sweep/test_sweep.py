@@ -100,7 +100,9 @@ class FakeClient:
                 "n_looks": 0,
             }
         self._call()
-        return {"id": next(it for it, job in self.arrays.items() if job["request"]["group"] == group)}
+        return {
+            "id": next(it for it, job in self.arrays.items() if job["request"]["group"] == group)
+        }
 
     def jobs(self, *, group, state):
         self._call()
@@ -256,9 +258,7 @@ class SweepTest(unittest.TestCase):
         for rule in rules:
             with self.subTest(rule["kind"]):
                 client = FakeClient(metrics)
-                driver = sweep.Driver(
-                    plan(FUNCTIONS[mixed], n_trials=30, early_stop=rule), client
-                )
+                driver = sweep.Driver(plan(FUNCTIONS[mixed], n_trials=30, early_stop=rule), client)
                 self.assertEqual(driver.run(), 0)
                 states = [job["state"] for job in client.arrays.values()]
                 self.assertIn("cancelled", states)
@@ -282,7 +282,9 @@ class SweepTest(unittest.TestCase):
             plan(parameters, method="grid", n_trials=100, early_stop={"kind": "median"}), client
         )
         self.assertEqual(driver.run(), 0)
-        rows = {tuple(value for _, value in job["element"]["params"]) for job in client.arrays.values()}
+        rows = {
+            tuple(value for _, value in job["element"]["params"]) for job in client.arrays.values()
+        }
         self.assertEqual(len(client.arrays), 24)
         self.assertEqual(len(rows), 24)
         self.assertIn(("y", "3", "0.3"), rows)

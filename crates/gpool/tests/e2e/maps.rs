@@ -217,6 +217,7 @@ fn a_map_that_cannot_run_is_refused_with_the_way_out() {
     refused(&[&empty, "--", "cat"], &["no items"]);
     refused(&["*.none", "--files", "--", "cat"], &["*.none: no file has such a name"]);
     refused(&[&empty, "--array", "0-3", "--", "cat"], &["array in a group of their own"]);
+    refused(&[&empty, "--image", "busybox", "--", "cat"], &["run on the host"]);
     refused(&[&empty, "--name", "a b", "--", "cat"], &["no name of a map"]);
     refused(&[&wrong, "--tries", "0", "--", "cat"], &["--tries"]);
     refused(&[&wrong, "--ahead", "0", "--", "cat"], &["--ahead"]);

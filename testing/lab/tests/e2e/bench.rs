@@ -19,7 +19,7 @@ fn every_part_measures_and_leaves_nothing_behind() {
     let names: Vec<_> = parts.iter().map(|part| part["part"].as_str().unwrap()).collect();
     let mut expected = vec![
         "start", "submit", "drain", "idle", "pending", "flow", "cycle", "shares", "arrays",
-        "crowd", "attack", "viewers",
+        "crowd", "attack", "viewers", "gateway",
     ];
     // Only root can measure agents, on a machine that lets it add addresses.
     assert!(is_root() || !names.contains(&"agents"));
