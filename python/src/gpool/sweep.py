@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 VARIABLE = "_GPOOL_SWEEP"
 #: Seconds between two looks at the metrics of running trials.
 INTERVAL = 2.0
+#: Looks at an ended trial whose last step is not known yet.
+LOOKS_AT_STEP = 5
 #: Another driver has submitted the trial.
 KEY_REUSED = "GP0704"
 #: Points of a curve that a driver reads when it starts again.
@@ -273,14 +275,27 @@ class Driver:
         live.trial.report(value, live.step)
         return True
 
+    def _note_end(self, live: LiveTrial, element: Job) -> None:
+        """Tells Optuna the last step of a trial that has ended. The end has the value, and the step
+        is a metric, which comes from the node: it may take a moment."""
+        for _ in range(LOOKS_AT_STEP):
+            if self._note(live, element) or live.step is not None:
+                break
+            time.sleep(INTERVAL / LOOKS_AT_STEP)
+            element = self.client.job(live.element)
+        value = self.value(element)
+        if live.step is None and value is not None:
+            live.step = 1
+            live.trial.report(value, live.step)
+        live.trial.should_prune()
+
     def _end(self, live: LiveTrial, element: Job) -> None:
         del self.live[live.number]
         state, value = element["state"], self.value(element)
         outcome = outcome_of(state, value)
         if outcome == TrialState.COMPLETE and self.plan.get("early_stop"):
             # It may have ended before a look at its steps: later trials are compared with it, too.
-            self._note(live, element)
-            live.trial.should_prune()
+            self._note_end(live, element)
         if outcome == TrialState.COMPLETE:
             self.study.tell(live.number, value)
             what = f"{self.metric} {value:g}"

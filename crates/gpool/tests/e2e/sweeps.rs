@@ -287,7 +287,8 @@ done
         let mut of_x = all.iter().filter(|it| it["parameters"][0][1] == x);
         of_x.next().unwrap()["state"].as_str().unwrap().to_owned()
     };
-    assert_eq!((state("1"), state("9")), ("succeeded".to_owned(), "cancelled".to_owned()));
     let log = cluster.stdout_of("1");
+    let states = (state("1"), state("9"));
+    assert_eq!(states, ("succeeded".to_owned(), "cancelled".to_owned()), "{log}");
     assert!(log.contains("ended early at step"), "{log}");
 }
