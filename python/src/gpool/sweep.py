@@ -37,8 +37,9 @@ if TYPE_CHECKING:
 VARIABLE = "_GPOOL_SWEEP"
 #: Seconds between two looks at the metrics of running trials.
 INTERVAL = 2.0
-#: Looks at an ended trial whose last step is not known yet.
-LOOKS_AT_STEP = 5
+#: Looks at an ended trial whose last step is not known yet, and seconds between them.
+LOOKS_AT_STEP = 3
+STEP_PAUSE = 0.2
 #: Another driver has submitted the trial.
 KEY_REUSED = "GP0704"
 #: Points of a curve that a driver reads when it starts again.
@@ -281,7 +282,7 @@ class Driver:
         for _ in range(LOOKS_AT_STEP):
             if self._note(live, element) or live.step is not None:
                 break
-            time.sleep(INTERVAL / LOOKS_AT_STEP)
+            time.sleep(STEP_PAUSE)
             element = self.client.job(live.element)
         value = self.value(element)
         if live.step is None and value is not None:
