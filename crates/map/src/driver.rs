@@ -137,8 +137,8 @@ impl State {
     }
 
     /// Stores records; without that, nothing may go on.
-    fn put(&mut self, records: &[Record]) -> bool {
-        if let Err(error) = self.records.put(records) {
+    fn store(&mut self, records: &[Record]) -> bool {
+        if let Err(error) = self.records.append(records) {
             self.failed.get_or_insert(format!("can't store what workers said: {error}"));
         }
         self.failed.is_none()
@@ -176,13 +176,13 @@ impl State {
             FromWorker::Crashed { ids, why } => {
                 let found = self.ledger.crashed(worker, Some(&ids));
                 let record = found.and_then(|(id, verdict)| self.failure(id, verdict, &why));
-                return match self.put(&record.into_iter().collect::<Vec<_>>()) {
+                return match self.store(&record.into_iter().collect::<Vec<_>>()) {
                     true => ids,
                     false => Vec::new(),
                 };
             }
         };
-        match self.put(&record.into_iter().collect::<Vec<_>>()) {
+        match self.store(&record.into_iter().collect::<Vec<_>>()) {
             true => id.into_iter().collect(),
             false => Vec::new(),
         }
@@ -215,17 +215,17 @@ fn serve(stream: &UnixStream, shared: &Arc<Shared>) -> io::Result<()> {
         return Ok(());
     };
     let connection = connect(shared, &worker, &in_flight);
-    let wanted = Arc::new(Mutex::new(0));
+    let n_wanted = Arc::new(Mutex::new(0));
     let sending = {
         let (shared, worker) = (Arc::clone(shared), worker.clone());
-        let (wanted, out) = (Arc::clone(&wanted), stream.try_clone()?);
-        thread::spawn(move || send_items(&out, &shared, &worker, connection, &wanted))
+        let (n_wanted, out) = (Arc::clone(&n_wanted), stream.try_clone()?);
+        thread::spawn(move || send_items(&out, &shared, &worker, connection, &n_wanted))
     };
     let result = (|| -> io::Result<()> {
         for line in lines {
             let message: FromWorker = serde_json::from_str(&line?)?;
             if let FromWorker::Want(n) = message {
-                *wanted.lock().unwrap_or_else(PoisonError::into_inner) += n;
+                *n_wanted.lock().unwrap_or_else(PoisonError::into_inner) += n;
                 shared.changed.notify_all();
                 continue;
             }
@@ -272,7 +272,7 @@ fn send_items(
     shared: &Shared,
     worker: &str,
     connection: u64,
-    wanted: &Mutex<usize>,
+    n_wanted: &Mutex<usize>,
 ) {
     let mut state = shared.lock();
     loop {
@@ -283,7 +283,7 @@ fn send_items(
             let _ = send(out, &ToWorker::Finished);
             return;
         }
-        let mut n = wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut n = n_wanted.lock().unwrap_or_else(PoisonError::into_inner);
         let ids = state.ledger.lease(worker, *n);
         *n = n.saturating_sub(ids.len());
         drop(n);
@@ -397,7 +397,7 @@ fn give_up(state: &mut State, dead: BTreeSet<String>) {
     for worker in dead {
         let found = state.ledger.crashed(&worker, None);
         let record = found.and_then(|(id, verdict)| state.failure(id, verdict, "its worker died"));
-        state.put(&record.into_iter().collect::<Vec<_>>());
+        state.store(&record.into_iter().collect::<Vec<_>>());
         state.left_at.remove(&worker);
     }
 }

@@ -42,7 +42,7 @@ pub fn copy(from: impl Read, form: Form, to: &Path) -> Result<u64, String> {
     let out = File::create(to).map_err(|error| format!("can't write {}: {error}", to.display()))?;
     let mut out = BufWriter::new(out);
     let mut n_items = 0;
-    let mut put = |value: &Value, line: u64| -> Result<(), String> {
+    let mut sink = |value: &Value, line: u64| -> Result<(), String> {
         let text = value.to_string();
         if text.len() > ITEM_MAX {
             return Err(format!("line {line}: the item has more than {} MiB", ITEM_MAX >> 20));
@@ -51,17 +51,17 @@ pub fn copy(from: impl Read, form: Form, to: &Path) -> Result<u64, String> {
         writeln!(out, "{text}").map_err(|error| format!("can't write {}: {error}", to.display()))
     };
     match form {
-        Form::Csv => read_csv(from, &mut put)?,
-        form => read_lines(BufReader::new(from), form, &mut put)?,
+        Form::Csv => read_csv(from, &mut sink)?,
+        form => read_lines(BufReader::new(from), form, &mut sink)?,
     }
     let flushed = out.flush().and_then(|()| out.get_ref().sync_data());
     flushed.map_err(|error| format!("can't write {}: {error}", to.display()))?;
     Ok(n_items)
 }
 
-type Put<'a> = &'a mut dyn FnMut(&Value, u64) -> Result<(), String>;
+type ItemSink<'a> = &'a mut dyn FnMut(&Value, u64) -> Result<(), String>;
 
-fn read_lines(mut from: impl BufRead, form: Form, put: Put<'_>) -> Result<(), String> {
+fn read_lines(mut from: impl BufRead, form: Form, sink: ItemSink<'_>) -> Result<(), String> {
     let mut line = Vec::new();
     for number in 1.. {
         line.clear();
@@ -84,12 +84,12 @@ fn read_lines(mut from: impl BufRead, form: Form, put: Put<'_>) -> Result<(), St
                 .map_err(|error| format!("line {number}: it is not JSON: {error}"))?,
             _ => Value::String(text.to_owned()),
         };
-        put(&value, number)?;
+        sink(&value, number)?;
     }
     Ok(())
 }
 
-fn read_csv(from: impl Read, put: Put<'_>) -> Result<(), String> {
+fn read_csv(from: impl Read, sink: ItemSink<'_>) -> Result<(), String> {
     let mut reader = csv::ReaderBuilder::new().flexible(false).from_reader(from);
     let heads = reader.headers().map_err(|error| format!("the header: {error}"))?.clone();
     for row in reader.records() {
@@ -98,7 +98,7 @@ fn read_csv(from: impl Read, put: Put<'_>) -> Result<(), String> {
         let cells = heads.iter().zip(&row);
         let object: Map<String, Value> =
             cells.map(|(name, cell)| (name.to_owned(), Value::String(cell.to_owned()))).collect();
-        put(&Value::Object(object), line)?;
+        sink(&Value::Object(object), line)?;
     }
     Ok(())
 }

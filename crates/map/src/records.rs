@@ -94,7 +94,7 @@ impl Records {
     ///
     /// # Errors
     /// They can't be written.
-    pub fn put(&mut self, records: &[Record]) -> io::Result<()> {
+    pub fn append(&mut self, records: &[Record]) -> io::Result<()> {
         let mut text = Vec::new();
         for record in records {
             serde_json::to_writer(&mut text, record)?;

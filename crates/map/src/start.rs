@@ -311,7 +311,7 @@ pub fn resume(name: &str, session: &Session) -> Result {
     let mut records = opened.map_err(|error| invalid(error.to_string()))?;
     let again = |id: &u64| Record::new(*id, RecordState::Again);
     let again: Vec<Record> = ledger.set_aside().iter().map(again).collect();
-    records.put(&again).map_err(|error| invalid(error.to_string()))?;
+    records.append(&again).map_err(|error| invalid(error.to_string()))?;
     if ledger.n_done() == plan.n_items {
         session.screen.note(&format!("note: all items of {name} are done"));
         return Ok(Exit::OK);

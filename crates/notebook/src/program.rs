@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// The programs that are looked for, in this order.
-const KNOWN: [&str; 4] = ["jupyter-lab", "jupyter-notebook", "jupyter-server", "code-server"];
+const WEB_SERVERS: [&str; 4] = ["jupyter-lab", "jupyter-notebook", "jupyter-server", "code-server"];
 /// The placeholder for a port in a command.
 pub const PORT: &str = "{port}";
 /// The placeholder for a socket.
@@ -27,7 +27,7 @@ impl Program {
     /// folders of `path`.
     pub fn of(command: &[String], path: &str, is_root: bool) -> Result<Self, String> {
         let Some(first) = command.first() else {
-            let found = KNOWN.iter().find_map(|name| find(name, path));
+            let found = WEB_SERVERS.iter().find_map(|name| find(name, path));
             let found = found.ok_or_else(|| {
                 "neither jupyter nor code-server is in PATH: pip install jupyterlab".to_owned()
             })?;

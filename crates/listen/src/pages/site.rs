@@ -62,7 +62,7 @@ impl Idle {
     }
 
     /// Notes a connection, which may still carry an answer.
-    fn put(&self, label: &str, sender: SendRequest<Body>) {
+    fn keep_idle(&self, label: &str, sender: SendRequest<Body>) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|_, senders| {
             senders.retain(|sender| !sender.is_closed());
@@ -208,7 +208,7 @@ impl Pages {
         while let Some(mut sender) = self.idle.take(label) {
             match sender.try_send_request(request).await {
                 Ok(response) => {
-                    self.idle.put(label, sender);
+                    self.idle.keep_idle(label, sender);
                     return Ok(response);
                 }
                 // The job has closed the connection: the request was not sent.
@@ -224,7 +224,7 @@ impl Pages {
         // Its errors come with the answer.
         tokio::spawn(async move { drop(connection.with_upgrades().await) });
         let response = sender.send_request(request).await.map_err(|error| broken(site, &error))?;
-        self.idle.put(label, sender);
+        self.idle.keep_idle(label, sender);
         Ok(response)
     }
 }

@@ -21,7 +21,7 @@ fn records_are_restored_without_a_line_that_was_cut_off() {
         Record::new(3, RecordState::Again),
         Record::new(4, RecordState::Done),
     ];
-    records.put(&lines).expect("stored");
+    records.append(&lines).expect("stored");
     drop(records);
     let whole = std::fs::read(&path).expect("the file");
     std::fs::write(&path, &whole[..whole.len() - 3]).expect("cut");
@@ -31,7 +31,7 @@ fn records_are_restored_without_a_line_that_was_cut_off() {
     assert_eq!(ledger.lease("a", 9), [1, 3, 4, 5]);
     assert_eq!(ledger.failed("a", 1), Verdict::SetAside(3));
     assert_eq!(ledger.failed("a", 3), Verdict::Again(1));
-    records.put(&[Record::new(5, RecordState::Done)]).expect("stored");
+    records.append(&[Record::new(5, RecordState::Done)]).expect("stored");
     let mut ledger = Ledger::new(6, 3);
     drop(Records::open(&path, &mut ledger).expect("records"));
     assert_eq!(ledger.n_done(), 2);
