@@ -23,6 +23,7 @@ use crate::software::{self, env_file};
 use crate::{array_files, caller, errors, flags, upload};
 
 mod brought;
+mod driver;
 pub mod mail;
 
 pub use brought::{of_brought, of_brought_script};

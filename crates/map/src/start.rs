@@ -18,7 +18,7 @@ use gpool_cli::request::{self, Request};
 use gpool_cli::session::Session;
 use gpool_client::{Client, JobsQuery, new_key};
 use gpool_model::id::is_plain_name;
-use gpool_wire::{JobCreate, RetryPolicy, catalogue};
+use gpool_wire::{JobCreate, catalogue};
 
 use crate::args::MapArgs;
 use crate::driver;
@@ -69,6 +69,7 @@ pub fn run(args: &MapArgs, session: &Session) -> Result {
     };
     let folder = create_folder(&name)?;
     let n_items = copy_items(args, &folder).inspect_err(|_| remove(&folder))?;
+    let driver_job = request.take_driver(&name);
     let workers = workers(&request, args, &name, n_items, &client)?;
     let plan = Plan {
         name,
@@ -83,7 +84,7 @@ pub fn run(args: &MapArgs, session: &Session) -> Result {
     if !session.screen.quiet {
         say(&request, session);
     }
-    submit(&plan, &folder, request, &client, session).inspect_err(|_| remove(&folder))
+    submit(&plan, &folder, (request, driver_job), &client, session).inspect_err(|_| remove(&folder))
 }
 
 /// A folder without a job would hold its name.
@@ -222,12 +223,6 @@ fn workers(
         array: Some(format!("0-{}", n_workers - 1)),
         group: Some(format!("{name}/{WORKER}")),
         name: Some(name.to_owned()),
-        notify: Vec::new(),
-        begin: None,
-        after: Vec::new(),
-        after_one: Vec::new(),
-        hold: false,
-        note: None,
         ..job
     })
 }
@@ -236,7 +231,7 @@ fn workers(
 fn submit(
     plan: &Plan,
     folder: &Path,
-    mut request: Request,
+    (mut request, driver_job): (Request, JobCreate),
     client: &Client,
     session: &Session,
 ) -> Result {
@@ -246,22 +241,9 @@ fn submit(
     let environment: BTreeMap<String, String> =
         own.environment.into_iter().filter(|(name, _)| keep(&name)).collect();
     request.job = JobCreate {
-        name: Some(format!("{}-driver", plan.name)),
         command: vec![plan.program.clone(), driver::VERB.to_owned(), folder.display().to_string()],
-        group: Some(format!("{}/{DRIVER}", plan.name)),
-        retry: Some(RetryPolicy { most: 5, on: Vec::new(), exits: Vec::new(), backoff: None }),
         environment,
-        project: own.project,
-        directory: own.directory,
-        umask: own.umask,
-        notify: own.notify,
-        begin: own.begin,
-        after: own.after,
-        after_one: own.after_one,
-        hold: own.hold,
-        note: own.note,
-        origin: own.origin,
-        ..JobCreate::default()
+        ..driver_job
     };
     let job = hand_in(client, &request)?;
     if session.global.json {
@@ -318,6 +300,7 @@ pub fn resume(name: &str, session: &Session) -> Result {
     }
     let job = plan.workers.clone();
     let request = request::of_command(JobFlags::default(), &plan.command)?;
-    let request = Request { job: JobCreate { name: None, ..job }, ..request };
-    submit(&plan, &folder, request, &client, session)
+    let mut request = Request { job: JobCreate { name: None, ..job }, ..request };
+    let driver_job = request.take_driver(&plan.name);
+    submit(&plan, &folder, (request, driver_job), &client, session)
 }

@@ -26,7 +26,7 @@ use gpool_sweep::sweep::{EarlyStop, Method, Sweep};
 use gpool_sweep::trials::{DRIVER, TRIAL};
 use gpool_sweep::wandb;
 use gpool_wire::field::heading;
-use gpool_wire::{JobCreate, RetryPolicy, catalogue};
+use gpool_wire::{JobCreate, catalogue};
 
 use crate::sweep_show;
 
@@ -272,16 +272,10 @@ fn put_driver(
     if !has_software && !caller::is_remote() {
         check_python(&args.python)?;
     }
-    // Messages and dependencies are those of the sweep, and not of each trial.
+    let driver_job = request.take_driver(name);
     let template = JobCreate {
         environment: Default::default(),
         environment_bytes: None,
-        notify: Vec::new(),
-        begin: None,
-        after: Vec::new(),
-        after_one: Vec::new(),
-        hold: false,
-        note: None,
         max_parallel: None,
         name: Some(request.job.name.clone().unwrap_or_else(|| name.to_owned())),
         ..request.job.clone()
@@ -298,28 +292,15 @@ fn put_driver(
     let mut environment = own.environment;
     environment.insert(driver::VARIABLE.to_owned(), text);
     request.job = JobCreate {
-        name: Some(format!("{name}-driver")),
         command: [&*args.python, "-m", driver::MODULE].map(str::to_owned).to_vec(),
-        group: Some(format!("{name}/{DRIVER}")),
-        retry: Some(RetryPolicy { most: 5, on: Vec::new(), exits: Vec::new(), backoff: None }),
         environment,
         environment_bytes: own.environment_bytes,
-        project: own.project,
         pool: own.pool,
         node: own.node,
         not_node: own.not_node,
-        directory: own.directory,
         activate: own.activate,
         setup: own.setup,
-        umask: own.umask,
-        notify: own.notify,
-        begin: own.begin,
-        after: own.after,
-        after_one: own.after_one,
-        hold: own.hold,
-        note: own.note,
-        origin: own.origin,
-        ..JobCreate::default()
+        ..driver_job
     };
     Ok(())
 }
