@@ -22,7 +22,7 @@ use super::audit::without_entry;
 use super::cluster::all_gpus;
 use super::extract::{ApiError, JsonBody, Params};
 use crate::api::Api;
-use gpool_server::mig_auto::{self, ask};
+use gpool_server::controllers::{self, ask};
 use gpool_server::view::View;
 
 /// Lists MIG profiles and instances, and creates or destroys an instance first if asked to. GPUs
@@ -144,7 +144,7 @@ pub(crate) async fn plan(
             return Err(Refusal::NoSuchPool { name, pools }.into());
         }
     }
-    let steps = mig_auto::planned(&api.handle, pool, BTreeSet::new()).await?;
+    let steps = controllers::mig_steps(&api.handle, pool).await?;
     Ok(Json(List::new(steps.into_iter().map(mig_step).collect())))
 }
 

@@ -10,6 +10,7 @@ mod admission;
 mod affected;
 mod choose;
 mod control;
+pub mod controller;
 pub mod forecast;
 pub mod lease;
 pub mod project_tree;

@@ -259,7 +259,7 @@ impl Server {
 
     /// Compares the cost of this month with the budgets.
     pub async fn compare_budgets(&self) -> Result<(), gpool_model::Refusal> {
-        gpool_server::budgets::compare(&self.handle).await
+        gpool_server::subscriptions::compare_budgets(&self.handle).await
     }
 
     /// Sends the digests of weeks that ended before a time, in UTC.

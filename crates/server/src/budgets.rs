@@ -1,81 +1,19 @@
-//! Compares the cost of this month with the budgets, and tells the state machine which are used up,
-//! and which subscriptions have news.
+//! The cost of this month beside the budgets, from the history.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use gpool_control::project_tree;
 use gpool_history::{Dimension, ReportQuery, Span};
-use gpool_model::budget::{BudgetStep, MonthSpending, OverBudget, Overspent, Payer};
-use gpool_model::subscription::Subscription;
-use gpool_model::{Command, Money, NotifyOn, Policy, Project, ProjectName, Refusal};
+use gpool_model::budget::{MonthSpending, Payer};
+use gpool_model::{Money, Policy, Project, ProjectName, Refusal};
 use gpool_wire::Time;
 
 use crate::clock::now;
-use crate::handle::{CoreHandle, server_itself};
 use gpool_insight::usage::cost::{self, Priced};
 use gpool_insight::usage::{UsageHistory, minute_of};
 
 pub type Projects = BTreeMap<ProjectName, Project>;
-
-/// Compares the cost of this month with the budgets, and reports the budgets that are used up, and
-/// the news for subscriptions.
-///
-/// # Errors
-/// The history cannot be read, or the server is stopping.
-pub async fn compare(handle: &CoreHandle) -> Result<(), Refusal> {
-    let look = |view: &crate::View<'_>| {
-        let policy = view.world.policy();
-        let wants = view.world.subscriptions().values().filter(|it| it.wants(NotifyOn::Budget));
-        let subscriptions: Vec<Subscription> = wants.cloned().collect();
-        let is_asked = policy.over_budget == OverBudget::Hold
-            || !policy.overspent.is_empty()
-            || !(subscriptions.is_empty() || policy.budgets.is_none());
-        is_asked.then(|| (policy.clone(), view.world.projects().clone(), subscriptions))
-    };
-    let Some((policy, projects, subscriptions)) = handle.query(look).await? else {
-        return Ok(());
-    };
-    let admin = server_itself(handle);
-    let known = Arc::clone(&policy.overspent);
-    let over_budget = policy.over_budget;
-    // A history that can't be read holds no jobs for ever.
-    let is_needed = over_budget == OverBudget::Hold || !subscriptions.is_empty();
-    let shared = Arc::clone(&handle.shared);
-    let read = move || match is_needed {
-        true => spending(&shared.insight.usage, &policy, &projects),
-        false => Ok(Vec::new()),
-    };
-    let rows = handle.run_slow(admin.owner.uid, read).await?;
-    let is_over =
-        |it: &&MonthSpending| over_budget == OverBudget::Hold && it.step() == Some(BudgetStep::All);
-    let over = rows.iter().filter(is_over).map(|it| Overspent {
-        payer: it.payer.clone(),
-        spent: it.spent,
-        budget: it.budget,
-        currency: Arc::clone(&it.currency),
-    });
-    let over: Vec<Overspent> = over.collect();
-    // The cost grows all the time; only the budgets matter.
-    let budgets = |all: &[Overspent]| -> BTreeSet<(Payer, Money)> {
-        all.iter().map(|it| (it.payer.clone(), it.budget)).collect()
-    };
-    if budgets(&over) != budgets(&known) {
-        for it in &over {
-            let Overspent { payer, spent, budget, .. } = it;
-            tracing::warn!(%payer, %spent, %budget, "a budget is used up");
-        }
-        handle.command(admin.clone(), Command::SetOverspent { all: over }).await?;
-    }
-    let is_news = |row: &MonthSpending| {
-        subscriptions.iter().any(|it| it.payer == row.payer && it.after(row).is_some())
-    };
-    let news: Vec<MonthSpending> = rows.into_iter().filter(is_news).collect();
-    if !news.is_empty() {
-        handle.command(admin, Command::ReportSpending { all: news }).await?;
-    }
-    Ok(())
-}
 
 /// Every budget with the cost of this month, in the present currency.
 pub fn spending(

@@ -309,7 +309,7 @@ async fn serve(
     let removal = tokio::spawn(crate::output::remove_old(handle.clone()));
     let files = tokio::spawn(crate::environments::look_after(handle.clone()));
     let folders = tokio::spawn(crate::unused_files::look_after(handle.clone()));
-    let instances = tokio::spawn(crate::mig_auto::keep(handle.clone()));
+    let instances = tokio::spawn(crate::controllers::keep_instances(handle.clone()));
     let usage = tokio::spawn(crate::recorder::keep(handle.clone()));
     let budgets = tokio::spawn(crate::subscriptions::keep(handle.clone()));
     let agents = tokio::spawn(crate::lease::watch(handle.clone(), config.node_lease));

@@ -1,14 +1,15 @@
 //! Looks for news of projects and users that were subscribed to.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use gpool_control::controller::BudgetController;
 use gpool_model::Refusal;
 use jiff::tz::TimeZone;
 use tokio::time::MissedTickBehavior;
 
 use crate::clock::now;
 use crate::handle::CoreHandle;
-use crate::{budgets, digest};
+use crate::{controllers, digest};
 
 /// Pause between two looks: the history has one more minute then.
 const PAUSE: Duration = Duration::from_secs(60);
@@ -30,10 +31,18 @@ pub async fn keep(handle: CoreHandle) {
 /// # Errors
 /// The server is stopping.
 pub async fn look(handle: &CoreHandle) -> Result<(), Refusal> {
-    let compared = budgets::compare(handle).await;
+    let compared = compare_budgets(handle).await;
     log("can't compare costs with budgets", compared)?;
     let reported = digest::report(handle, now(), &TimeZone::system()).await;
     log("can't make digests", reported)
+}
+
+/// Compares the cost of this month with the budgets.
+///
+/// # Errors
+/// The history can't be read, or the server is stopping.
+pub async fn compare_budgets(handle: &CoreHandle) -> Result<(), Refusal> {
+    controllers::round(handle, &mut BudgetController, Instant::now()).await
 }
 
 fn log(what: &str, result: Result<(), Refusal>) -> Result<(), Refusal> {

@@ -3,6 +3,7 @@
 mod arrays;
 mod budget;
 mod claims;
+mod controllers;
 mod durable;
 mod exits;
 mod gang_address;

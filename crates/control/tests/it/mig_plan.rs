@@ -29,16 +29,16 @@ const PROFILES: [Profile; 7] = [
 ];
 
 /// A machine whose driver divides the devices.
-struct Machine {
-    harness: Harness,
+pub struct Machine {
+    pub harness: Harness,
     /// By device, the profile, place and UUID of each instance.
     parts: Vec<Vec<(usize, u32, DeviceUuid)>>,
-    n_made: u32,
+    pub n_made: u32,
     n_destroyed: u32,
 }
 
 impl Machine {
-    fn new(n_devices: usize) -> Self {
+    pub fn new(n_devices: usize) -> Self {
         let policy = Policy { mig_auto: true, ..Policy::fifo() };
         let harness = Harness::with_policy(0, policy);
         let mut machine =
@@ -47,7 +47,7 @@ impl Machine {
         machine
     }
 
-    fn report(&mut self) {
+    pub fn report(&mut self) {
         let Report::Inventory { stamp, capacity, boot_id, facts, .. } = inventory(0) else {
             unreachable!("an inventory")
         };
@@ -93,7 +93,9 @@ impl Machine {
                 assert!(n_steps < 1000, "it has no end");
                 match &step.change {
                     MigChange::Destroy { instance } => self.destroy(instance),
-                    MigChange::Create { device, profile } => self.create(device, profile),
+                    MigChange::Create { device, profile } => {
+                        self.create(device, profile).expect("the plan knows the room");
+                    }
                 }
                 self.report();
                 match (&step.change, steps.next()) {
@@ -104,7 +106,7 @@ impl Machine {
         }
     }
 
-    fn destroy(&mut self, instance: &DeviceUuid) {
+    pub fn destroy(&mut self, instance: &DeviceUuid) {
         let row = &self.harness.control.world().nodes()[0];
         let ix = row.node.devices.iter().position(|it| it.uuid == *instance);
         let ix = ix.expect("the plan knows the instances");
@@ -113,22 +115,29 @@ impl Machine {
         self.n_destroyed += 1;
     }
 
-    fn create(&mut self, device: &DeviceUuid, profile: &str) {
+    /// Creates an instance, if the device has room for it.
+    pub fn create(&mut self, device: &DeviceUuid, profile: &str) -> Option<DeviceUuid> {
         let mut uuids = (0..).map(|index| crate::harness::device(index).uuid);
         let at = uuids.position(|uuid| uuid == *device).expect("the plan knows the devices");
         let ix = PROFILES.iter().position(|it| it.0 == profile);
         let ix = ix.expect("the plan knows the profiles");
-        let start = free(ix, &self.parts[at]).first().copied().expect("the plan knows the room");
+        let start = free(ix, &self.parts[at]).first().copied()?;
         let uuid = DeviceUuid::new(format!("MIG-{}", self.n_made));
         self.n_made += 1;
-        self.parts[at].push((ix, start, uuid));
+        self.parts[at].push((ix, start, uuid.clone()));
+        Some(uuid)
     }
 
-    fn running(&self) -> Vec<JobId> {
+    /// Whether the devices have that instance.
+    pub fn has(&self, instance: &DeviceUuid) -> bool {
+        self.parts.iter().flatten().any(|(.., uuid)| uuid == instance)
+    }
+
+    pub fn running(&self) -> Vec<JobId> {
         self.harness.control.world().holding().map(|row| row.job.id).collect()
     }
 
-    fn finish(&mut self, id: JobId) {
+    pub fn finish(&mut self, id: JobId) {
         self.harness.started(id);
         self.harness.exited(id, 0);
     }
