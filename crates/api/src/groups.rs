@@ -35,13 +35,18 @@ pub(super) fn status(
     lists: impl Fn(&JobRow) -> bool,
 ) -> Option<GroupStatus> {
     let place = row.spec.part_of.as_ref()?;
-    let (mut n_jobs, mut n_by_state) = (0, BTreeMap::new());
+    let (mut n_jobs, mut n_by_state, mut n_by_gpus) = (0, BTreeMap::new(), BTreeMap::new());
     for row in world.group(row.spec.owner.uid, &place.name).filter(|row| lists(row)) {
         n_jobs += 1;
         let counts = elements::counts(world, row);
-        for (state, n) in counts.unwrap_or_else(|| [(row.job.phase.state(), 1)].into()) {
+        let counts = counts.unwrap_or_else(|| [(row.job.phase.state(), 1)].into());
+        let n_living: u64 =
+            counts.iter().filter(|(state, _)| !state.is_end()).map(|(_, n)| n).sum();
+        let n_tasks = u64::from(row.spec.n_tasks()) * n_living;
+        *n_by_gpus.entry(row.spec.gpus_written.to_string()).or_default() += n_tasks;
+        for (state, n) in counts {
             *n_by_state.entry(state.as_str().to_owned()).or_default() += n;
         }
     }
-    Some(GroupStatus { name: place.name.clone(), n_jobs, n_by_state })
+    Some(GroupStatus { name: place.name.clone(), n_jobs, n_by_state, n_by_gpus })
 }

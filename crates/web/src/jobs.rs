@@ -145,7 +145,7 @@ fn row(job: &Job, now: Time) -> Row {
     let waits = job.run.started_at.is_none() && group.is_none();
     let start = job.forecast.eta.as_ref().and_then(|eta| eta.p50).filter(|_| waits);
     let gpus = match (group, &job.array) {
-        (Some(group), _) => format!("{gpus} each of {} jobs", group.n_jobs),
+        (Some(group), _) => group.gpus_words(),
         (None, Some(array)) => format!("{gpus} each of {} elements", array.n_elements),
         (None, None) => gpus.into_owned(),
     };

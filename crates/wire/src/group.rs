@@ -14,6 +14,9 @@ pub struct GroupStatus {
     pub n_jobs: u64,
     /// The same jobs by state; of an array, each element counts.
     pub n_by_state: BTreeMap<String, u64>,
+    /// Tasks of these jobs by the GPUs that each requests; of an array, each living element counts.
+    #[serde(default)]
+    pub n_by_gpus: BTreeMap<String, u64>,
 }
 
 impl GroupStatus {
@@ -22,5 +25,17 @@ impl GroupStatus {
     pub fn words(&self) -> String {
         let counts = self.n_by_state.iter().map(|(state, n)| format!(" · {n} {state}"));
         format!("{} jobs{}", self.n_jobs, counts.collect::<String>())
+    }
+
+    /// The requested GPUs: `0.5 ×4 + 1`, or `0`.
+    #[must_use]
+    pub fn gpus_words(&self) -> String {
+        let of_gpus = self.n_by_gpus.iter().filter(|(gpus, _)| *gpus != "0");
+        let word = |(gpus, n): (&String, &u64)| match n {
+            1 => gpus.clone(),
+            n => format!("{gpus} ×{n}"),
+        };
+        let words: Vec<String> = of_gpus.map(word).collect();
+        if words.is_empty() { "0".to_owned() } else { words.join(" + ") }
     }
 }

@@ -452,12 +452,18 @@ class GpuShare(_GpuShareRequired, total=False):
     used: Optional[int]
 
 
-class GroupStatus(TypedDict):
-    """The group that a row of a list stands for."""
+class _GroupStatusRequired(TypedDict):
+    """Keys of each `GroupStatus`."""
 
     n_by_state: dict[str, int]
     n_jobs: int
     name: str
+
+
+class GroupStatus(_GroupStatusRequired, total=False):
+    """The group that a row of a list stands for."""
+
+    n_by_gpus: dict[str, int]
 
 
 class _HintRequired(TypedDict):

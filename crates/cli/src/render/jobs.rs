@@ -169,12 +169,14 @@ fn params(job: &Job) -> String {
 
 /// The GPUs of each element or task: `1 ×48` for an array, `8 ×2` for a job of two tasks.
 fn gpus(job: &Job) -> Cell {
+    if let Some(group) = job.folded_group() {
+        return Cell::new(&group.gpus_words());
+    }
     // Parts name their tasks themselves.
     let gang = job.gang.as_ref().filter(|_| job.request.parts.is_empty());
     let tasks = gang.map(words::tasks).unwrap_or_default();
     let gpus = job.request.gpus_words();
-    let n_alike = job.array.as_ref().map(|array| array.n_elements);
-    match job.folded_group().map(|group| group.n_jobs).or(n_alike) {
+    match job.array.as_ref().map(|array| array.n_elements) {
         Some(n) => Cell::new(&format!("{gpus}{tasks} ×{n}")),
         None => Cell::new(&format!("{gpus}{tasks}")),
     }

@@ -17,6 +17,25 @@ fn tuning(cluster: &Cluster) -> Gate {
 }
 
 #[test]
+fn the_row_of_a_group_has_the_gpus_of_all_its_jobs() {
+    let cluster = Cluster::new("sim:2xA100-40G");
+    let submit = |flags: &[&str]| {
+        let all = [&["submit", "-q", "--hold", "--group", "mixed"][..], flags, &["--", "true"]];
+        cluster.gpool(all.concat()).ok();
+    };
+    let row = || {
+        let queue = cluster.gpool(["queue", "--format", "id,gpus"]).ok();
+        queue.lines().find_map(|line| line.strip_prefix("group:mixed")).expect("a row").to_owned()
+    };
+    submit(&["--gpus", "0"]);
+    submit(&["--gpus", "0"]);
+    assert_eq!(row().trim(), "0");
+    submit(&["--gpus", "0.5", "--array", "0-2"]);
+    submit(&["--gpus", "1"]);
+    assert_eq!(row().trim(), "0.5 ×3 + 1");
+}
+
+#[test]
 fn a_group_is_one_row_and_one_reference() {
     let cluster = Cluster::new("sim:2xA100-40G");
     let gate = tuning(&cluster);

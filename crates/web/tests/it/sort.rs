@@ -151,6 +151,7 @@ fn a_group_is_one_row_that_leads_to_its_jobs() {
         name: name.to_owned(),
         n_jobs,
         n_by_state: [("running".to_owned(), n_jobs)].into(),
+        n_by_gpus: [("0".to_owned(), 1), ("0.5".to_owned(), n_jobs - 1)].into(),
     };
     let page = |job: Job| {
         let (frame, filters, address) = (Frame::default(), &Filters::default(), "/queue");
@@ -160,7 +161,7 @@ fn a_group_is_one_row_that_leads_to_its_jobs() {
     let of = |group| Job { id: "7".to_owned(), group: Some(group), ..Job::default() };
     let found = page(of(group("tuning", 12)));
     assert!(found.contains("href=\"/groups/tuning\">group:tuning<"), "{found}");
-    assert!(found.contains("each of 12 jobs") && found.contains("12 jobs · 12 running"), "{found}");
+    assert!(found.contains("0.5 ×11") && found.contains("12 jobs · 12 running"), "{found}");
     assert!(!found.contains("Select job"), "the box would select its first job alone");
     let alone = page(of(group("tuning", 1)));
     assert!(alone.contains("href=\"/jobs/7\">7<") && alone.contains("Select job 7"), "{alone}");
