@@ -24,8 +24,8 @@ pub struct Plan {
     pub method: &'static str,
     /// The metric that trials report.
     pub metric: String,
-    /// `min` or `max`.
-    pub goal: &'static str,
+    /// `min`, `max`, or the number to come close to.
+    pub goal: String,
     /// The most trials.
     pub n_trials: u32,
     /// The most trials that have not ended.
@@ -52,7 +52,7 @@ impl Sweep {
             study: study.to_owned(),
             method: self.method().as_str(),
             metric: objective.metric.clone(),
-            goal: objective.goal.as_str(),
+            goal: objective.goal.to_string(),
             n_trials,
             n_parallel,
             seed,

@@ -69,6 +69,10 @@ fn is_better(objective: &Objective, value: f64, other: f64) -> bool {
     match objective.goal {
         Goal::Min => value < other,
         Goal::Max => value > other,
+        Goal::Near(target) => {
+            let target: f64 = target.to_string().parse().unwrap_or_default();
+            (value - target).abs() < (other - target).abs()
+        }
     }
 }
 

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::parse::ParseError;
 
-/// A metric that jobs report, and which of its values is the best. Written `loss:min`.
+/// A metric that jobs report, and which of its values is the best. Written `loss:min`, or
+/// `accuracy:0.95` for the value closest to 0.95.
 ///
 /// The scheduler does not read it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -25,15 +26,16 @@ pub enum Goal {
     Min,
     /// The largest.
     Max,
+    /// The closest to this one.
+    Near(MetricValue),
 }
 
-impl Goal {
-    /// Returns `min` or `max`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
+impl fmt::Display for Goal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Min => "min",
-            Self::Max => "max",
+            Self::Min => f.write_str("min"),
+            Self::Max => f.write_str("max"),
+            Self::Near(value) => f.write_str(&value.decimal()),
         }
     }
 }
@@ -76,6 +78,20 @@ impl MetricValue {
         }
         Some(Self { digits: sign * digits, exponent })
     }
+
+    /// The number as people write it: `0.95`, or `95e20` if it has many zeros.
+    #[must_use]
+    pub fn decimal(self) -> String {
+        let n_places = match usize::try_from(-i32::from(self.exponent)) {
+            Ok(n @ 1..=9) => n,
+            Ok(0) => return self.digits.to_string(),
+            _ => return self.to_string(),
+        };
+        let sign = if self.digits < 0 { "-" } else { "" };
+        let digits = format!("{:0>width$}", self.digits.unsigned_abs(), width = n_places + 1);
+        let (whole, fraction) = digits.split_at(digits.len() - n_places);
+        format!("{sign}{whole}.{fraction}")
+    }
 }
 
 impl fmt::Display for MetricValue {
@@ -109,13 +125,13 @@ pub fn is_metric_name(name: &str) -> bool {
 }
 
 impl Objective {
-    /// Reads `NAME:min` or `NAME:max`; `minimize` and `maximize` are also known.
+    /// Reads `NAME:min`, `NAME:max` or `NAME:VALUE`; `minimize` and `maximize` are also known.
     ///
     /// # Errors
     /// The position of the malformed part.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let bad = |position| {
-            let what = "a metric and its goal: NAME:min or NAME:max";
+            let what = "a metric and its goal: NAME:min, NAME:max or NAME:VALUE";
             ParseError::new(what, text, position, "loss:min")
         };
         // Names may have colons.
@@ -123,7 +139,7 @@ impl Objective {
         let goal = match goal {
             "min" | "minimize" => Goal::Min,
             "max" | "maximize" => Goal::Max,
-            _ => return Err(bad(metric.len() + 1)),
+            text => Goal::Near(MetricValue::parse(text).ok_or_else(|| bad(metric.len() + 1))?),
         };
         match is_metric_name(metric) {
             true => Ok(Self { metric: metric.to_owned(), goal }),
@@ -134,7 +150,7 @@ impl Objective {
 
 impl fmt::Display for Objective {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.metric, self.goal.as_str())
+        write!(f, "{}:{}", self.metric, self.goal)
     }
 }
 

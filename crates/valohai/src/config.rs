@@ -86,6 +86,11 @@ pub struct Task {
     pub kind: String,
     pub n_executions: Option<i64>,
     pub max_parallel: Option<i64>,
+    /// The most executions at once of a task that chooses them by results.
+    pub batch: Option<i64>,
+    /// The metric of such a task, and the value that it should have.
+    pub metric: Option<String>,
+    pub target: Option<String>,
     /// Name, style and rules of each parameter.
     pub variants: Vec<(String, String, Node)>,
     pub sets: Vec<Vec<(String, Value)>>,
@@ -325,6 +330,9 @@ fn task(node: &Node) -> Task {
         kind: kind.to_lowercase().replace('-', "_"),
         n_executions: whole(node, "execution-count"),
         max_parallel: whole(node, "maximum-queued-executions"),
+        batch: whole(node, "execution-batch-size"),
+        metric: some_text(node, "optimization-target-metric"),
+        target: node.get("optimization-target-value").map(|it| scalar::text(&it.value)),
         variants: items(node, "parameters").iter().map(variant).collect(),
         sets: items(node, "parameter-sets").iter().map(set).filter(|it| !it.is_empty()).collect(),
     }

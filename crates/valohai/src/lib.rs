@@ -50,7 +50,6 @@ impl Document {
         findings.sort_by_key(|finding| finding.line);
         let mut keys = marks::of(&root);
         keys.extend(config.pipelines.iter().flat_map(pipeline::refused));
-        keys.extend(config.tasks.iter().filter_map(task::refused));
         keys.sort_by_key(|key| key.line);
         Self { config, findings, keys }
     }

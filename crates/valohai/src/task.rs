@@ -4,8 +4,6 @@ use gpool_yaml::{Node, Value, scalar};
 
 use crate::config::Task;
 use crate::finding::Finding;
-use crate::marks::UsedKey;
-use crate::shape::Mark;
 
 /// The values of an execution: for each parameter its name and values, several for a list.
 pub type TaskValues = Vec<(String, Vec<String>)>;
@@ -13,30 +11,138 @@ pub type TaskValues = Vec<(String, Vec<String>)>;
 /// Most executions of a task.
 const EXECUTIONS_MAX: usize = 10_000;
 
-const DISTRIBUTED: &str = "gpool submit --tasks starts several processes together";
-const BAYESIAN: &str = "gpool sweep --method bayes chooses values by results";
-
-/// The tasks that gpool does not run.
-#[must_use]
-pub fn refused(task: &Task) -> Option<UsedKey> {
-    let why = match task.kind.as_str() {
-        "distributed" => DISTRIBUTED,
-        "bayesian_tpe" => BAYESIAN,
-        _ => return None,
-    };
-    let path = "task.type".to_owned();
-    Some(UsedKey { line: task.line, path, mark: Mark::Refused(why) })
-}
-
-/// Returns the values of each execution. The same seed draws the same values.
+/// Returns the number of executions of a distributed task, which start together, and the values of
+/// all of them; `None` for other tasks.
 ///
 /// # Errors
-/// gpool does not run this kind of task, or a rule has no values.
-pub fn executions(task: &Task, seed: u64) -> Result<Vec<TaskValues>, Finding> {
-    if let Some(UsedKey { mark: Mark::Refused(why), .. }) = refused(task) {
-        let what = format!("gpool does not run tasks of type {}", task.kind);
-        return Err(Finding::error(task.line, what).advice(why));
+/// It has no number, or several values for a parameter.
+pub fn members(task: &Task) -> Result<Option<(usize, TaskValues)>, Finding> {
+    if task.kind != "distributed" {
+        return Ok(None);
     }
+    let fault = |what: &str| Err(Finding::error(task.line, format!("task {:?} {what}", task.name)));
+    let count = task.n_executions.and_then(|n| usize::try_from(n).ok());
+    let Some(n) = count.filter(|n| (1..=EXECUTIONS_MAX).contains(n)) else {
+        return fault("needs an execution-count of at least 1");
+    };
+    if task.variants.is_empty() {
+        return Ok(Some((n, TaskValues::new())));
+    }
+    match <[TaskValues; 1]>::try_from(grid(task, 0)?) {
+        Ok([values]) => Ok(Some((n, values))),
+        Err(_) => fault("has several values for a parameter, and is distributed"),
+    }
+}
+
+/// A task that chooses the values of each execution by the results of others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Search {
+    pub n_executions: i64,
+    /// The most executions at once.
+    pub n_parallel: Option<i64>,
+    pub metric: String,
+    /// The value that the metric should come close to.
+    pub target: String,
+    pub parameters: Vec<SearchParameter>,
+}
+
+/// A parameter of a search.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SearchParameter {
+    pub name: String,
+    /// Its values as `gpool sweep --param` reads them: `[a,b]`, `1..8:2`, `1e-4..0.1:log`.
+    pub domain: String,
+}
+
+/// Returns what a Bayesian task searches; `None` for other tasks.
+///
+/// # Errors
+/// It lacks a number of executions or its target, or a rule has no values.
+pub fn search(task: &Task) -> Result<Option<Search>, Finding> {
+    if task.kind != "bayesian_tpe" {
+        return Ok(None);
+    }
+    let needs =
+        |what: &str| Finding::error(task.line, format!("task {:?} needs {what}", task.name));
+    let parameters = task.variants.iter().map(|(name, style, rules)| {
+        let domain = domain(name, style, rules)?;
+        Ok(SearchParameter { name: name.clone(), domain })
+    });
+    let parameters = parameters.collect::<Result<Vec<_>, Finding>>()?;
+    if parameters.is_empty() {
+        return Err(needs("parameters"));
+    }
+    let count = task.n_executions.filter(|n| *n > 0);
+    Ok(Some(Search {
+        n_executions: count.ok_or_else(|| needs("execution-count"))?,
+        n_parallel: task.batch.filter(|n| *n > 0),
+        metric: task.metric.clone().ok_or_else(|| needs("optimization-target-metric"))?,
+        target: task.target.clone().ok_or_else(|| needs("optimization-target-value"))?,
+        parameters,
+    }))
+}
+
+/// The values of a rule for a search.
+fn domain(name: &str, style: &str, rules: &Node) -> Result<String, Finding> {
+    let ends = || number_at(rules, &["start", "min"]).zip(number_at(rules, &["end", "max"]));
+    let is_int = rules.get("integerify").is_some_and(|it| it.value == Value::Bool(true));
+    let range = |low: f64, high: f64, is_whole: bool, end: &str| match low < high {
+        true => Ok(format!("{}..{}{end}", bound(low, is_whole), bound(high, is_whole))),
+        false => Err(wrong(name, rules, "need a range that ascends")),
+    };
+    match style {
+        "linear" => {
+            let values = listed(name, style, rules)?;
+            let step = number_at(rules, &["step"]).unwrap_or(1.0);
+            let whole = |number: f64| number.fract() == 0.0;
+            let (low, high) = ends().unwrap_or_default();
+            let is_whole = is_int || (whole(low) && whole(step));
+            // The end of the range is its last value.
+            let last = values.last().and_then(|last| last.parse().ok()).unwrap_or(high);
+            match values.len() {
+                1 => Ok(format!("[{}]", values.join(","))),
+                _ => range(low, last, is_whole, &format!(":{}", bound(step, is_whole))),
+            }
+        }
+        "logspace" => {
+            let Some((low, high)) = ends() else {
+                return Err(wrong(name, rules, "need start and end, the first and last exponent"));
+            };
+            let base = number_at(rules, &["base"]).unwrap_or(10.0);
+            range(base.powf(low), base.powf(high), is_int, ":log")
+        }
+        "random" => {
+            Draw::new(name, rules, 0)?;
+            let (low, high) = ends().unwrap_or_default();
+            range(low, high, is_int, "")
+        }
+        _ => {
+            let values = listed(name, style, rules)?;
+            match values.iter().find(|value| value.contains([',', '[', ']'])) {
+                Some(value) => {
+                    Err(wrong(name, rules, &format!("have {value:?}, which a search can't have")))
+                }
+                None => Ok(format!("[{}]", values.join(","))),
+            }
+        }
+    }
+}
+
+/// The end of a range: a whole number has a point unless all values are whole.
+fn bound(number: f64, is_whole: bool) -> String {
+    if is_whole {
+        return format!("{number:.0}");
+    }
+    let rounded: f64 = format!("{number:.11e}").parse().unwrap_or(number);
+    let text = format!("{rounded}");
+    if text.contains(['.', 'e']) { text } else { format!("{text}.0") }
+}
+
+/// Returns the values of each execution, of those that are not distributed. The same seed draws the same values.
+///
+/// # Errors
+/// A rule has no values, or there are too many executions.
+pub fn executions(task: &Task, seed: u64) -> Result<Vec<TaskValues>, Finding> {
     let fault = |what: &str| Err(Finding::error(task.line, format!("task {:?} {what}", task.name)));
     let rows = match task.kind.as_str() {
         "manual_search" => task.sets.iter().map(|set| set_values(set)).collect(),

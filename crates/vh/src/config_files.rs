@@ -1,5 +1,5 @@
-//! The files in `/valohai/config`: `execution`, `inputs`, `parameters` and `runtime`, as JSON and
-//! YAML.
+//! The files in `/valohai/config`: `execution`, `inputs`, `parameters`, `runtime`, and in distributed
+//! tasks `distributed`, as JSON and YAML.
 
 use std::fs;
 use std::path::Path;
@@ -7,6 +7,7 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use crate::inputs::InputFile;
+use crate::members::Group;
 use crate::plan::Plan;
 
 /// Writes the files. `job` is the ID of the job, if it is known.
@@ -18,6 +19,7 @@ pub fn write(
     config: &Path,
     files: &[InputFile],
     job: Option<&str>,
+    group: Option<&Group>,
 ) -> Result<(), String> {
     let execution = json!({
         "valohai.commit-identifier": plan.commit,
@@ -50,7 +52,8 @@ pub fn write(
         ("parameters", parameters),
         ("runtime", json!({"name": "gpool", "version": env!("CARGO_PKG_VERSION")})),
     ];
-    for (name, value) in all {
+    let distributed = group.map(|group| ("distributed", group.config()));
+    for (name, value) in all.into_iter().chain(distributed) {
         let text = format!("{value:#}\n");
         // JSON is YAML too.
         for end in ["json", "yaml"] {

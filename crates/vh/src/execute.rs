@@ -14,7 +14,7 @@ use gpool_valohai::yaml::scalar;
 
 use crate::failure::invalid;
 use crate::options::{RunFlags, RunLine};
-use crate::plan::{Folders, Plan, PlannedInput, PlannedMount, PlannedSource};
+use crate::plan::{Folders, Members, Plan, PlannedInput, PlannedMount, PlannedSource};
 use crate::{config_files, file, folder, inputs};
 
 /// Values of parameters, and sources of inputs by name.
@@ -94,7 +94,8 @@ pub fn fill(draft: &mut Draft, flags: &RunFlags, project: &Path, folder: &Path) 
         // The container has no runner, so its inputs are there before.
         let files =
             inputs::prepare(&draft.plan, folder, inputs::Place::Container).map_err(invalid)?;
-        config_files::write(&draft.plan, &folder.join("config"), &files, None).map_err(invalid)?;
+        config_files::write(&draft.plan, &folder.join("config"), &files, None, None)
+            .map_err(invalid)?;
     }
     Ok(())
 }
@@ -249,6 +250,7 @@ fn plan(step: &Step, flags: &RunFlags, values: &StepValues, project: &Path) -> R
         mounts,
         venv: folder::venv(project)?.display().to_string(),
         late: Vec::new(),
+        members: Members::One,
     })
 }
 

@@ -18,7 +18,7 @@ use gpool_wire::{Job, Problem, catalogue};
 
 use crate::failure::invalid;
 use crate::options::{self, RunFlags};
-use crate::{execute, folder};
+use crate::{execute, folder, members};
 
 #[derive(Debug, Clone, Args)]
 pub struct ExecutionArgs {
@@ -142,28 +142,36 @@ fn list(flags: &ListFlags, session: &Session) -> Result {
     })
 }
 
-/// The folder of an execution.
-fn folder_of(client: &Client, text: &str, session: &Session) -> Result<PathBuf> {
+/// The job of an execution and its folder.
+fn folder_of(client: &Client, text: &str, session: &Session) -> Result<(String, PathBuf)> {
     let reference = text.parse::<Reference>().map_err(|error| invalid(error.to_string()))?;
     let (id, _) = resolve::one(client, &reference, session.me())?;
     let job = client.job(&id)?;
-    folder::of(job.request.directory.as_deref()).ok_or_else(|| {
+    let folder = folder::of(job.request.directory.as_deref()).ok_or_else(|| {
         Failure::from(Problem::new(catalogue::INVALID, format!("job {id} is no execution")))
             .tip("gpool vh exec list")
-    })
+    })?;
+    Ok((id, folder))
 }
 
 fn outputs(args: &OutputsArgs, session: &Session) -> Result {
     let client = session.client()?;
-    let folder = folder_of(&client, &args.execution, session)?.join("outputs");
-    let mut files = Vec::new();
-    folder::walk(&folder, Path::new(""), &mut files)
-        .map_err(|error| invalid(format!("can't read {}: {error}", folder.display())))?;
-    files.sort();
+    let (id, of_job) = folder_of(&client, &args.execution, session)?;
+    let folders = members::outputs(&of_job, &id);
+    let mut files: Vec<(PathBuf, PathBuf)> = Vec::new();
+    for (rank, folder) in folders.iter().enumerate() {
+        let mut own = Vec::new();
+        folder::walk(folder, Path::new(""), &mut own)
+            .map_err(|error| invalid(format!("can't read {}: {error}", folder.display())))?;
+        own.sort();
+        // Copies of several executions go to a folder each.
+        let below =
+            if folders.len() > 1 { PathBuf::from(rank.to_string()) } else { PathBuf::new() };
+        files.extend(own.into_iter().map(|file| (folder.join(&file), below.join(file))));
+    }
     let mut text = String::new();
-    for file in &files {
-        let source = folder.join(file);
-        let target = args.download.as_ref().map(|folder| folder.join(file));
+    for (source, file) in files {
+        let target = args.download.as_ref().map(|folder| folder.join(&file));
         if let Some(target) = &target {
             let parent = target.parent().unwrap_or(target);
             std::fs::create_dir_all(parent)

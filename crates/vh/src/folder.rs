@@ -100,15 +100,25 @@ pub fn copy_tree(project: &Path, target: &Path) -> Result<()> {
             let names = output.stdout.split(|byte| *byte == 0).filter(|name| !name.is_empty());
             names.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect()
         }
-        _ => {
-            let mut paths = Vec::new();
-            walk(project, Path::new(""), &mut paths)
-                .map_err(|error| invalid(format!("can't read {}: {error}", project.display())))?;
-            paths
-        }
+        _ => return copy_files(project, target),
     };
+    copy_paths(project, target, &paths)
+}
+
+/// Copies all files of a folder.
+///
+/// # Errors
+/// A file can't be copied.
+pub fn copy_files(source: &Path, target: &Path) -> Result<()> {
+    let mut paths = Vec::new();
+    walk(source, Path::new(""), &mut paths)
+        .map_err(|error| invalid(format!("can't read {}: {error}", source.display())))?;
+    copy_paths(source, target, &paths)
+}
+
+fn copy_paths(source: &Path, target: &Path, paths: &[PathBuf]) -> Result<()> {
     for path in paths {
-        copy(&project.join(&path), &target.join(&path))
+        copy(&source.join(path), &target.join(path))
             .map_err(|error| invalid(format!("can't copy {}: {error}", path.display())))?;
     }
     Ok(())
@@ -135,6 +145,8 @@ fn copy(source: &Path, target: &Path) -> std::io::Result<()> {
         fs::create_dir_all(parent)?;
     }
     if kind.is_symlink() {
+        // A requeued job copies again.
+        drop(fs::remove_file(target));
         symlink(fs::read_link(source)?, target)?;
     } else if kind.is_file() {
         fs::copy(source, target)?;

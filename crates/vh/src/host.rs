@@ -11,7 +11,8 @@ use gpool_cli::failure::Result;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::failure::invalid;
-use crate::plan::Plan;
+use crate::members::{self, Group};
+use crate::plan::{Members, Plan};
 use crate::{config_files, folder, inputs, isolate, late};
 
 /// The name of the verb.
@@ -22,6 +23,9 @@ pub struct HostArgs {
     /// Folder of the execution
     #[arg(value_name = "FOLDER")]
     folder: PathBuf,
+    /// Value of a parameter that a search has chosen
+    #[arg(long, value_name = "NAME=VALUE")]
+    value: Vec<String>,
 }
 
 /// The variables that name the folders of an execution.
@@ -41,18 +45,25 @@ pub fn folders(at: &Path) -> [(&'static str, String); 4] {
 /// # Errors
 /// An input is missing, or the script can't be started.
 pub fn run(args: &HostArgs) -> Result {
-    let folder = &args.folder;
-    let mut plan = Plan::read(folder).map_err(invalid)?;
-    if !plan.late.is_empty() {
-        late::fill(&mut plan)?;
-        // The plan keeps its marks: a requeued job asks again.
-        folder::write_script(folder, &plan)?;
-    }
-    let files = inputs::prepare(&plan, folder, inputs::Place::Host).map_err(invalid)?;
+    let mut plan = Plan::read(&args.folder).map_err(invalid)?;
     let job = std::env::var("GPOOL_JOB_ID").ok();
-    config_files::write(&plan, &folder.join("config"), &files, job.as_deref()).map_err(invalid)?;
+    let mut group = None;
+    let folder = match (plan.members, &job) {
+        (Members::Tasks, _) => group.insert(Group::meet(&args.folder)?).folder.clone(),
+        (Members::Jobs, Some(job)) => members::prepare(&args.folder, &members::of_job(job))?,
+        (Members::One, _) | (Members::Jobs, None) => args.folder.clone(),
+    };
+    let folder = folder.as_path();
+    // The plan keeps its marks: a requeued job asks again.
+    let values = args.value.iter().filter_map(|text| text.split_once('='));
+    let values = values.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    late::fill(&mut plan, &values.collect::<Vec<_>>())?;
+    folder::write_script(folder, &plan)?;
+    let files = inputs::prepare(&plan, folder, inputs::Place::Host).map_err(invalid)?;
+    config_files::write(&plan, &folder.join("config"), &files, job.as_deref(), group.as_ref())
+        .map_err(invalid)?;
     let is_private = isolate::is_possible();
-    let place = if is_private { Path::new("/valohai") } else { folder.as_path() };
+    let place = if is_private { Path::new("/valohai") } else { folder };
     let script = OsString::from(place.join("run.sh"));
     let mut command = match is_private {
         true => {
@@ -72,6 +83,7 @@ pub fn run(args: &HostArgs) -> Result {
             Command::new(script)
         }
     };
+    command.envs(group.iter().flat_map(Group::variables));
     command.envs(folders(place)).current_dir(folder.join("repository"));
     activate(&mut command, Path::new(&plan.venv));
     let error = command.exec();

@@ -17,6 +17,7 @@ mod inputs;
 mod isolate;
 mod late;
 mod lint;
+mod members;
 mod options;
 mod pipeline;
 mod plan;

@@ -20,8 +20,9 @@ use serde_json::json;
 
 use crate::execute::{self, Draft};
 use crate::failure::{finding, invalid};
+use crate::late::mark;
 use crate::options::{self, RunFlags, RunLine};
-use crate::plan::LateValue;
+use crate::plan::{LateSource, LateValue};
 use crate::{file, folder};
 
 #[derive(Debug, Clone, Args)]
@@ -135,12 +136,6 @@ fn planned(
     Ok(planned)
 }
 
-/// The text in the script that the runner replaces by the value of a late parameter. It needs no
-/// quotes.
-fn mark(ix: usize) -> String {
-    format!("GPOOL-LATE-{ix}-VALUE")
-}
-
 fn draft(
     execution: &PipelineExecution,
     pipeline: &Pipeline,
@@ -203,8 +198,7 @@ fn submit_one(
     let ReadyExecution { execution, draft, folder } = own;
     let late = execution.late.iter().enumerate().map(|(ix, late)| LateValue {
         parameter: late.parameter.clone(),
-        job: ids[late.execution_ix].1.clone(),
-        key: late.key.clone(),
+        source: LateSource::Metric { job: ids[late.execution_ix].1.clone(), key: late.key.clone() },
         mark: mark(ix),
     });
     draft.plan.late = late.collect();

@@ -21,21 +21,42 @@ pub struct Plan {
     pub mounts: Vec<PlannedMount>,
     /// The folder with the cached virtual environment of the project.
     pub venv: String,
-    /// Values of parameters that other jobs report.
+    /// Values of parameters that are known when the job starts.
     #[serde(default)]
     pub late: Vec<LateValue>,
+    /// The executions that share this plan; each has a folder of its own.
+    #[serde(default)]
+    pub members: Members,
 }
 
-/// A value of a parameter that another job reports before it ends.
+/// The executions of a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Members {
+    /// One.
+    #[default]
+    One,
+    /// Each task of the job.
+    Tasks,
+    /// Each job with this folder.
+    Jobs,
+}
+
+/// A value of a parameter that is known when the job starts.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LateValue {
     pub parameter: String,
-    /// The ID of the other job.
-    pub job: String,
-    /// The name of its metric.
-    pub key: String,
+    pub source: LateSource,
     /// The text in the script that the value replaces.
     pub mark: String,
+}
+
+/// Where a late value comes from.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum LateSource {
+    /// The last value of a metric of another job, by its ID.
+    Metric { job: String, key: String },
+    /// The command line of the runner.
+    CommandLine { is_text: bool },
 }
 
 /// An input with the places of its files.

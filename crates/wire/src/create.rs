@@ -260,8 +260,9 @@ pub struct JobCreate {
     /// Default: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_fails: Option<u32>,
-    /// Metric that tells which array element is the best, and its goal: `"loss:min"` or
-    /// `"accuracy:max"`. The elements report it. Default: none.
+    /// Metric that tells which array element is the best, and its goal: `"loss:min"`,
+    /// `"accuracy:max"`, or `"accuracy:0.95"` for the closest to 0.95. The elements report it.
+    /// Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<String>,
     /// Array parameters. The elements get every combination of the values; the last parameter

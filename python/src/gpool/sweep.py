@@ -72,6 +72,9 @@ class Driver:
         self.client = client
         self.study_name = str(plan["study"])
         self.metric = str(plan["metric"])
+        goal = str(plan["goal"])
+        #: The value to come close to, if the goal is neither `min` nor `max`.
+        self.target = None if goal in ("min", "max") else float(goal)
         self.distributions = {it["name"]: distribution(it) for it in plan["parameters"]}
         self.live: dict[int, LiveTrial] = {}
         self.n_trials = 0
@@ -80,7 +83,7 @@ class Driver:
     def _new_study(self) -> optuna.Study:
         return optuna.create_study(
             study_name=self.study_name,
-            direction="minimize" if self.plan["goal"] == "min" else "maximize",
+            direction="maximize" if self.plan["goal"] == "max" else "minimize",
             # Another seed after a restart: the same one would draw the same values again.
             sampler=sampler(self.plan["method"], self.plan["seed"] + self.n_trials),
             pruner=pruner(self.plan.get("early_stop")),
@@ -106,7 +109,7 @@ class Driver:
             print(f"no trial has succeeded with a {self.metric}")
             return 1
         texts = {name: text_of(best.params[name], self.distributions[name]) for name in best.params}
-        print(f"best: trial {best.number}, {self.metric} {best.value:g}: {words(texts)}")
+        print(f"best: trial {best.number}, {self.shown(best.value)}: {words(texts)}")
         return 0
 
     def is_about(self, event: Any) -> bool:
@@ -120,6 +123,15 @@ class Driver:
         """The completed trial with the best value."""
         done = self.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
         return self.study.best_trial if done else None
+
+    def score(self, value: float) -> float:
+        """What Optuna compares: a value of the metric, or its distance from the target."""
+        return value if self.target is None else abs(value - self.target)
+
+    def shown(self, score: float) -> str:
+        """A score in words."""
+        end = "" if self.target is None else f" from {self.target:g}"
+        return f"{self.metric} {score:g}{end}"
 
     # Trials from the jobs of the group
 
@@ -197,18 +209,18 @@ class Driver:
         if not steps or not values:
             return {}
         return {
-            int(step): value
+            int(step): self.score(value)
             for step, value in zip(steps, values)
             if step is not None and value is not None
         }
 
     def value(self, element: Job) -> Optional[float]:
-        """The last value of the metric of a trial: its end has it for good."""
+        """The score of the last value of a trial's metric: its end has it for good."""
         total: Any = element["usage"].get("total") or {}
         value: Optional[float] = total.get("objective")
         if value is None:
             value = (element["usage"].get("metrics") or {}).get(self.metric)
-        return value if value is not None and math.isfinite(value) else None
+        return self.score(value) if value is not None and math.isfinite(value) else None
 
     # New trials
 
@@ -299,7 +311,7 @@ class Driver:
             self._note_end(live, element)
         if outcome == TrialState.COMPLETE:
             self.study.tell(live.number, value)
-            what = f"{self.metric} {value:g}"
+            what = self.shown(value)
         elif outcome == TrialState.PRUNED:
             step = live.step if live.step is not None else 0
             if value is not None and live.step is None:
@@ -313,7 +325,8 @@ class Driver:
         done: dict[str, float] = {"trials": self.n_trials - len(self.live)}
         best = self.best()
         if best is not None and best.value is not None:
-            done[f"best_{self.metric}"[:64]] = best.value
+            kind = "best" if self.target is None else "distance"
+            done[f"{kind}_{self.metric}"[:64]] = best.value
         report(done)
 
 

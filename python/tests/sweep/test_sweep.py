@@ -191,6 +191,18 @@ def optuna_best(function, seed, n_trials):
 
 
 class SweepTest(unittest.TestCase):
+    def test_it_comes_close_to_a_target(self):
+        def accuracy(params):
+            return float(params["x"])
+
+        client = FakeClient(once(accuracy))
+        x = {"name": "x", "range": {"low": 0.0, "high": 1.0, "is_log": False, "step": None}}
+        x["range"]["is_int"] = False
+        driver = sweep.Driver(plan([x], goal="0.25", n_trials=40), client)
+        self.assertEqual(driver.run(), 0)
+        self.assertLess(abs(driver.best().params["x"] - 0.25), 0.05)
+        self.assertIn("from 0.25", driver.shown(driver.best().value))
+
     def setUp(self):
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
 

@@ -186,6 +186,17 @@ fn optuna() -> Option<PathBuf> {
     None
 }
 
+/// Puts Python with Optuna and the client first; returns whether it is installed.
+pub fn find_optuna(command: &mut std::process::Command) -> bool {
+    let Some(python) = optuna() else { return false };
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let first = python.parent().map(Path::to_owned);
+    let all = first.into_iter().chain(std::env::split_paths(&path));
+    command.env("PATH", std::env::join_paths(all).unwrap());
+    command.env("PYTHONPATH", format!("{PYTHON}/src")).env("PYTHONDONTWRITEBYTECODE", "1");
+    true
+}
+
 /// A command with the client in Python's path.
 fn sweep(cluster: &Cluster, words: &[&str]) -> crate::harness::Ran {
     let mut command = cluster.command();

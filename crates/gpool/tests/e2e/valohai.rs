@@ -7,6 +7,7 @@ use std::net::TcpListener;
 use std::process::Command;
 
 use crate::harness::{Cluster, Ran, Running, skip};
+use crate::sweeps::find_optuna;
 
 const DOCUMENTS: &str = "\
 - step:
@@ -317,7 +318,107 @@ const TASKS: &str = "\
     step: train
     type: distributed
     parameters: []
+- step:
+    name: member
+    image: busybox
+    command:
+      - python3 meet.py {parameters}
+      - echo $VH_DIST_MEMBER_ID > $VH_OUTPUTS_DIR/rank.txt
+    parameters: [{name: word, default: hello}]
+- task:
+    name: three
+    step: member
+    type: distributed
+    execution-count: 3
+    parameters: [{name: word, style: multiple, rules: {items: [good day]}}]
+- step:
+    name: curve
+    image: busybox
+    command:
+      - python3 curve.py {parameter-value:the-x}
+      - echo {parameters} > $VH_OUTPUTS_DIR/words.txt
+    parameters: [{name: the-x, type: float}, {name: kind, default: none}]
+- task:
+    name: bayes
+    step: curve
+    type: bayesian_tpe
+    execution-count: 8
+    execution-batch-size: 4
+    optimization-target-metric: acc
+    optimization-target-value: 0.5
+    parameters:
+      - {name: the-x, style: random, rules: {min: 0, max: 1}}
+      - {name: kind, style: multiple, rules: {items: [a b, c]}}
 ";
+
+/// What a member of a distributed task finds, as valohai-utils reads it.
+const MEET: &str = "\
+import json, os, sys
+with open(os.environ['VH_CONFIG_DIR'] + '/distributed.json') as file:
+    found = json.load(file)
+members = found['members']
+ranks = [member['member_id'] for member in members]
+addresses = [member['network']['local_ips'][0] for member in members]
+own = found['self']['member_id'], found['config']['member_id'], os.environ['VH_DIST_MEMBER_INDEX']
+print(found['config']['group_name'], ranks, len(addresses), found['config']['required_count'])
+assert len(set(own)) == 1, own
+assert len({member['identity'] for member in members}) == 3
+try:
+    import valohai
+except ImportError:
+    pass
+else:
+    assert valohai.distributed.rank == int(own[0]) and valohai.distributed.master().rank == 0
+print(sys.argv[1:])
+";
+
+#[test]
+fn the_executions_of_a_distributed_task_start_together_and_know_each_other() {
+    let cluster = project(TASKS);
+    fs::write(cluster.path("project/meet.py"), MEET).unwrap();
+    let words = ["task", "run", "three", "--no-image", "--adhoc"];
+    assert_eq!(vh(&cluster, &words, None).ok(), "1\n");
+    let job = cluster.until_ended("1");
+    assert_eq!(job.state.as_str(), "succeeded", "{}", cluster.gpool(["logs", "1"]).out);
+    assert_eq!(job.request.group.as_deref(), Some("three"));
+    let logs = cluster.gpool(["logs", "1"]).ok();
+    assert_eq!(logs.matches("three ['0', '1', '2'] 3 3").count(), 3, "{logs}");
+    assert_eq!(logs.matches("['--word=good day']").count(), 3, "{logs}");
+    // Each has outputs of its own.
+    let copies = cluster.path("copies").display().to_string();
+    let listed = vh(&cluster, &["exec", "outputs", "1", "--download", &copies], None).ok();
+    assert_eq!(listed.lines().count(), 3, "{listed}");
+    for rank in ["0", "1", "2"] {
+        let text = fs::read_to_string(cluster.path(&format!("copies/{rank}/rank.txt"))).unwrap();
+        assert_eq!(text.trim(), rank);
+    }
+    let dry = vh(&cluster, &["task", "run", "three", "--no-image", "--adhoc", "--dry-run"], None);
+    assert!(dry.ok().contains("would start at once"));
+}
+
+#[test]
+fn a_bayesian_task_chooses_values_by_results() {
+    let cluster = project(TASKS);
+    let curve = "import json, sys\nprint(json.dumps({'acc': float(sys.argv[1]), 'n': 1}))\n";
+    fs::write(cluster.path("project/curve.py"), curve).unwrap();
+    let mut command = cluster.command();
+    if !find_optuna(&mut command) {
+        return;
+    }
+    command.current_dir(cluster.path("project"));
+    command.args(["vh", "task", "run", "bayes", "--no-image", "--adhoc"]);
+    let driver = Running::start(&mut command, None).end().ok();
+    let driver = cluster.until_ended(driver.trim());
+    assert_eq!(driver.state.as_str(), "succeeded", "{}", cluster.gpool(["logs", &driver.id]).out);
+    let shown = cluster.gpool(["sweep", "show", "bayes"]).ok();
+    assert!(shown.contains("8 trials · 8 succeeded"), "{shown}");
+    let best = shown.lines().find(|line| line.starts_with("best: ")).expect("a best trial");
+    assert!(best.contains("acc 0.") && best.contains("the_x=0."), "{shown}");
+    // Each execution has its values, and outputs of its own.
+    let outputs = vh(&cluster, &["exec", "outputs", "2.0"], None).ok();
+    let words = fs::read_to_string(outputs.trim()).unwrap();
+    assert!(words.starts_with("--the-x=0.") && words.contains("--kind="), "{words}");
+}
 
 #[test]
 fn a_task_runs_each_of_its_executions() {
@@ -342,9 +443,9 @@ fn a_task_runs_each_of_its_executions() {
     cluster.until_ended("5");
     assert_eq!(cluster.stdout_of("5"), "grid --lr=0.1 --n=7\n");
     run(&["bad"]).refused(2, &["no parameter or input \"other\""]);
-    run(&["together"]).refused(2, &["valohai.yaml, line", "distributed", "gpool submit --tasks"]);
+    run(&["together"]).refused(2, &["valohai.yaml, line", "needs an execution-count"]);
     run(&["none"]).refused(2, &["no task \"none\"", "grid, bad, together"]);
     run(&["grid", "--watch"]).refused(2, &["--watch"]);
     let lint = vh(&cluster, &["lint"], None).out;
-    assert!(lint.contains("refused: task.type"), "{lint}");
+    assert!(lint.contains("approximated: task.execution-batch-size"), "{lint}");
 }

@@ -153,11 +153,12 @@ fn keys_have_marks() {
     assert_eq!(mark("step.icon"), (5, "ignored"));
     assert_eq!(mark("step.mounts.type"), (7, "refused"));
     let task = "- step: {name: s, image: i, command: c}\n\
-                - task:\n    name: t\n    step: s\n    type: distributed\n    parameters: []\n";
+                - task:\n    name: t\n    step: s\n    type: distributed\n    parameters: []\n\
+                \x20   reuse-children: true\n";
     let keys_of_task = Document::read(task).keys;
-    let refused = keys_of_task.iter().filter(|key| matches!(key.mark, Mark::Refused(_)));
-    let refused: Vec<_> = refused.map(|key| (key.line, key.path.as_str())).collect();
-    assert_eq!(refused, [(3, "task.type")]);
+    let ignored = keys_of_task.iter().filter(|key| matches!(key.mark, Mark::Ignored(_)));
+    let ignored: Vec<_> = ignored.map(|key| (key.line, key.path.as_str())).collect();
+    assert_eq!(ignored, [(7, "task.reuse-children")]);
     let unexplained = keys.iter().filter(|key| key.mark != Mark::Supported);
     assert!(
         unexplained.clone().count() > 2 && unexplained.clone().all(|it| !it.mark.why().is_empty())

@@ -57,6 +57,73 @@ fn other_types_have_their_values() {
     }
 }
 
+fn task(lines: &str) -> gpool_valohai::config::Task {
+    let text = format!(
+        "- step: {{name: s, image: i, command: c}}\n- task:\n    name: t\n    step: s\n    {}\n",
+        lines.replace('\n', "\n    ")
+    );
+    let document = gpool_valohai::Document::read(&text);
+    document.config.tasks.first().unwrap_or_else(|| panic!("{:?}", document.findings)).clone()
+}
+
+#[test]
+fn a_distributed_task_has_members_with_the_same_values() {
+    let members = |lines: &str| gpool_valohai::task::members(&task(lines)).map_err(|it| it.what);
+    let one = "parameters: [{name: lr, style: single, rules: {value: 0.1}}]";
+    let found = members(&format!("type: distributed\nexecution-count: 3\n{one}"));
+    let values = vec![("lr".to_owned(), vec!["0.1".to_owned()])];
+    assert_eq!(found, Ok(Some((3, values))));
+    assert_eq!(members(one), Ok(None));
+    let wrong = |lines: &str, what: &str| {
+        let why = members(lines).expect_err("it is wrong");
+        assert!(why.contains(what), "{lines}: {why}");
+    };
+    wrong("type: distributed\nparameters: []", "needs an execution-count");
+    let two = "parameters: [{name: lr, style: multiple, rules: {items: [1, 2]}}]";
+    wrong(&format!("type: distributed\nexecution-count: 3\n{two}"), "several values");
+}
+
+#[test]
+fn a_bayesian_task_is_a_search() {
+    let lines = |parameters: &str| {
+        format!(
+            "type: bayesian_tpe\nexecution-count: 30\nexecution-batch-size: 4\n\
+             optimization-target-metric: acc\noptimization-target-value: 0.95\n{parameters}"
+        )
+    };
+    let search = |lines: &str| gpool_valohai::task::search(&task(lines)).map_err(|it| it.what);
+    let of = |rules: &str| {
+        let found = search(&lines(&format!("parameters: [{{name: x, {rules}}}]")));
+        found.map(|found| found.expect("it is one").parameters[0].domain.clone())
+    };
+    let found = search(&lines("parameters: [{name: x, style: single, rules: {value: 1}}]"));
+    let found = found.expect("it is right").expect("it is one");
+    assert_eq!((found.n_executions, found.n_parallel), (30, Some(4)));
+    assert_eq!((found.metric.as_str(), found.target.as_str()), ("acc", "0.95"));
+    for (rules, domain) in [
+        ("style: multiple, rules: {items: [a, 0.1]}", "[a,0.1]"),
+        ("style: linear, rules: {start: 1, end: 8, step: 2}", "1..7:2"),
+        ("style: linear, rules: {start: 0, end: 1, step: 0.25}", "0.0..1.0:0.25"),
+        ("style: logspace, rules: {start: -4, end: -1, base: 10, count: 4}", "0.0001..0.1:log"),
+        ("style: logspace, rules: {start: 0, end: 3, count: 2}", "1.0..1000.0:log"),
+        ("style: logspace, rules: {min: 0, max: 3, count: 2, integerify: true}", "1..1000:log"),
+        ("style: random, rules: {min: 1, max: 4}", "1.0..4.0"),
+        ("style: random, rules: {min: 1, max: 4, integerify: true}", "1..4"),
+    ] {
+        assert_eq!(of(rules).as_deref(), Ok(domain), "{rules}");
+    }
+    let wrong = |lines: &str, what: &str| {
+        let why = search(lines).expect_err("it is wrong");
+        assert!(why.contains(what), "{lines}: {why}");
+    };
+    wrong(&lines("parameters: []"), "needs parameters");
+    wrong(&lines("parameters: [{name: x, style: multiple, rules: {items: ['a,b']}}]"), "a,b");
+    wrong(&lines("parameters: [{name: x, style: random, rules: {min: 2, max: 1}}]"), "min and max");
+    let one = "parameters: [{name: x, style: single, rules: {value: 1}}]";
+    wrong(&format!("type: bayesian_tpe\n{one}"), "needs execution-count");
+    wrong(&format!("type: bayesian_tpe\nexecution-count: 3\n{one}"), "target-metric");
+}
+
 #[test]
 fn a_task_that_cannot_run_is_refused() {
     let wrong = |lines: &str, what: &str| {
@@ -64,8 +131,6 @@ fn a_task_that_cannot_run_is_refused() {
         assert!(why.contains(what), "{lines}: {why}");
     };
     let with = |rules: &str| format!("parameters: [{{name: x, {rules}}}]");
-    wrong("type: distributed\nparameters: []", "gpool submit --tasks");
-    wrong("type: bayesian_tpe\nparameters: []", "gpool sweep --method bayes");
     wrong("parameters: []", "has no parameters");
     wrong("type: random_search\nparameters: []", "needs execution-count");
     wrong(&with("style: multiple, rules: {items: []}"), "have no values");

@@ -388,9 +388,10 @@ pub(super) static PROGRAM: &[Field] = &[
         flag: Some(
             Flag::value(
                 "metric",
-                "NAME:min|max",
+                "NAME:min|max|VALUE",
                 Checked(validate::objective),
-                "Metric that tells which element is the best, e.g. loss:min",
+                "Metric that tells which element is the best, e.g. loss:min, or accuracy:0.95 for the \
+                 closest",
             )
             .under(heading::ARRAY),
         ),
