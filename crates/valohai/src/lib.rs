@@ -49,7 +49,7 @@ impl Document {
         findings.extend(lint::check(&root, &config));
         findings.sort_by_key(|finding| finding.line);
         let mut keys = marks::of(&root);
-        keys.extend(config.pipelines.iter().flat_map(pipeline::refused));
+        keys.extend(config.pipelines.iter().flat_map(|it| pipeline::refused(&config, it)));
         keys.sort_by_key(|key| key.line);
         Self { config, findings, keys }
     }
@@ -72,5 +72,11 @@ impl Config {
     #[must_use]
     pub fn step(&self, name: &str) -> Option<&Step> {
         self.steps.iter().rev().find(|step| step.name == name)
+    }
+
+    /// The task of this name; the last one counts.
+    #[must_use]
+    pub fn task(&self, name: &str) -> Option<&config::Task> {
+        self.tasks.iter().rev().find(|task| task.name == name)
     }
 }

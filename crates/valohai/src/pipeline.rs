@@ -7,17 +7,24 @@ use crate::finding::Finding;
 use crate::marks::UsedKey;
 use crate::parameter::{Parameter, ParameterType};
 use crate::shape::Mark;
+use crate::task::{self, TaskValues};
 
 /// An execution of a pipeline.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PipelineExecution {
     /// The name of its node.
     pub node: String,
+    /// Its number among the executions of a task.
+    pub number: Option<usize>,
+    /// The values that the task gives it.
+    pub values: TaskValues,
     pub line: usize,
     /// Its step with the changes of the node and the values of edges.
     pub step: Step,
     pub needs: Vec<Need>,
     pub late: Vec<LateParameter>,
+    /// Whether it starts again after a failure.
+    pub is_retried: bool,
     /// Inputs with files of other executions, which exist only once these have ended.
     pub late_inputs: Vec<String>,
 }
@@ -41,13 +48,14 @@ pub struct LateParameter {
     pub key: String,
 }
 
-const NODE_TYPE: &str = "gpool runs nodes of type execution";
+const NODE_TYPE: &str =
+    "gpool runs executions, and tasks of type grid_search, random_search and manual_search";
 const EDGE_KINDS: &str =
     "gpool passes outputs and inputs to inputs, and parameters and metadata to parameters";
 
 /// The parts of a pipeline that gpool does not run.
 #[must_use]
-pub fn refused(pipeline: &Pipeline) -> Vec<UsedKey> {
+pub fn refused(config: &Config, pipeline: &Pipeline) -> Vec<UsedKey> {
     let mut found = Vec::new();
     let mut add = |line: usize, path: &str, why: &'static str| {
         let path = format!("pipeline.{path}");
@@ -55,7 +63,14 @@ pub fn refused(pipeline: &Pipeline) -> Vec<UsedKey> {
     };
     for node in &pipeline.nodes {
         let line_of = |key: &str| node.node.get(key).map(|it| it.line);
-        if node.kind != "execution" {
+        let task = node.task.as_deref().and_then(|name| config.task(name));
+        let is_run = match node.kind.as_str() {
+            "execution" => true,
+            "task" => task
+                .is_some_and(|task| !matches!(task.kind.as_str(), "distributed" | "bayesian_tpe")),
+            _ => false,
+        };
+        if !is_run {
             add(line_of("type").unwrap_or(node.node.line), "nodes.type", NODE_TYPE);
         }
         if let Some(line) = line_of("actions") {
@@ -63,10 +78,6 @@ pub fn refused(pipeline: &Pipeline) -> Vec<UsedKey> {
         }
         if let Some(line) = line_of("commit") {
             add(line, "nodes.commit", "all nodes run files of one commit");
-        }
-        if node.on_error == "retry" {
-            let line = line_of("on-error").unwrap_or(node.node.line);
-            add(line, "nodes.on-error", "autorestart of a step starts it again");
         }
     }
     for edge in &pipeline.edges {
@@ -88,7 +99,8 @@ pub fn refused(pipeline: &Pipeline) -> Vec<UsedKey> {
 }
 
 /// The executions of a pipeline. `values` are those of its parameters by name, and `outputs` is the
-/// folder for the outputs of a node.
+/// folder for the outputs of an execution by its index. The same seed draws the same values of
+/// random tasks.
 ///
 /// # Errors
 /// gpool does not run a part of it, a name is unknown, a value does not fit, or nodes wait for each
@@ -97,36 +109,41 @@ pub fn executions(
     config: &Config,
     pipeline: &Pipeline,
     values: &[(String, Vec<String>)],
-    outputs: &dyn Fn(&str) -> String,
+    seed: u64,
+    outputs: &dyn Fn(usize) -> String,
 ) -> Result<Vec<PipelineExecution>, Finding> {
-    if let Some(first) = refused(pipeline).first() {
+    if let Some(first) = refused(config, pipeline).first() {
         return Err(Finding::error(first.line, format!("{} is refused", first.path))
             .advice(first.mark.why()));
     }
-    let order = order(pipeline)?;
+    let mut nodes: Vec<&PipelineNode> = Vec::new();
     let mut executions: Vec<PipelineExecution> = Vec::new();
-    for node in &order {
-        executions.push(execution(config, node)?);
+    for node in order(pipeline)? {
+        let own = of_node(config, node, seed)?;
+        nodes.extend(std::iter::repeat_n(node, own.len()));
+        executions.extend(own);
     }
     set_parameters(pipeline, values, &mut executions)?;
     for ix in 0..executions.len() {
-        let name = executions[ix].node.clone();
         let mut filled: Vec<&str> = Vec::new();
-        for edge in pipeline.edges.iter().filter(|edge| edge.target.node == name) {
-            let Some(source_ix) = executions.iter().position(|it| it.node == edge.source.node)
-            else {
+        for edge in pipeline.edges.iter().filter(|edge| edge.target.node == nodes[ix].name) {
+            let is_source = |node: &&PipelineNode| node.name == edge.source.node;
+            let Some(first) = nodes.iter().position(is_source) else {
                 return Err(unknown(edge.line, "node", &edge.source.node));
             };
-            let may_fail = order[source_ix].on_error == "continue";
-            let need = Need { execution_ix: source_ix, may_fail };
-            if !executions[ix].needs.contains(&need) {
-                executions[ix].needs.push(need);
+            let n_sources = nodes.iter().filter(|node| is_source(node)).count();
+            for source_ix in first..first + n_sources {
+                let may_fail = nodes[source_ix].on_error == "continue";
+                let need = Need { execution_ix: source_ix, may_fail };
+                if !executions[ix].needs.contains(&need) {
+                    executions[ix].needs.push(need);
+                }
+                // The first edge to an input replaces its sources.
+                let is_first = source_ix == first && !filled.contains(&edge.target.key.as_str());
+                let replaces = is_first && !nodes[ix].appends;
+                follow(edge, (source_ix, ix), replaces, &mut executions, outputs)?;
             }
-            // The first edge to an input replaces its sources.
-            let is_first = !filled.contains(&edge.target.key.as_str());
-            let replaces = is_first && !order[ix].appends;
             filled.push(&edge.target.key);
-            follow(edge, (source_ix, ix), replaces, &mut executions, outputs)?;
         }
     }
     Ok(executions)
@@ -156,17 +173,50 @@ fn order(pipeline: &Pipeline) -> Result<Vec<&PipelineNode>, Finding> {
     Ok(order)
 }
 
-fn execution(config: &Config, node: &PipelineNode) -> Result<PipelineExecution, Finding> {
+/// The execution of a node, or those of its task.
+fn of_node(
+    config: &Config,
+    node: &PipelineNode,
+    seed: u64,
+) -> Result<Vec<PipelineExecution>, Finding> {
     let line = node.node.line;
-    let name = node.step.as_deref().unwrap_or_default();
+    let task = node.task.as_deref().and_then(|name| config.task(name));
+    let name = task.map(|task| task.step.as_str()).or(node.step.as_deref()).unwrap_or_default();
     let step = config.step(name).ok_or_else(|| unknown(line, "step", name))?;
     let step = match node.node.get("override") {
         Some(changes) => step.with(changes),
         None => step.clone(),
     };
-    let (late, late_inputs) = (Vec::new(), Vec::new());
-    let node = node.name.clone();
-    Ok(PipelineExecution { node, line, step, needs: Vec::new(), late, late_inputs })
+    let one = |number: Option<usize>, values: TaskValues| {
+        let mut step = step.clone();
+        for (name, texts) in &values {
+            let own = step.parameters.iter_mut().find(|it| it.name == *name);
+            let own = own.ok_or_else(|| unknown(line, "parameter", name))?;
+            let wrong = |why| Finding::error(line, format!("parameter {name:?}: {why}"));
+            own.default = Some(own.value(texts).map_err(wrong)?);
+        }
+        let (needs, late, late_inputs) = (Vec::new(), Vec::new(), Vec::new());
+        let is_retried = node.on_error == "retry";
+        let node = node.name.clone();
+        Ok(PipelineExecution {
+            node,
+            number,
+            values,
+            line,
+            step,
+            needs,
+            late,
+            late_inputs,
+            is_retried,
+        })
+    };
+    match task {
+        None => Ok(vec![one(None, TaskValues::new())?]),
+        Some(task) => {
+            let rows = task::executions(task, seed)?.into_iter().enumerate();
+            rows.map(|(number, values)| one(Some(number), values)).collect()
+        }
+    }
 }
 
 /// Sets the parameters of steps that are targets of parameters of the pipeline.
@@ -192,20 +242,36 @@ fn set_parameters(
                 return Err(Finding::error(parameter.line, format!("{target:?} is no target"))
                     .advice("NODE.parameters.NAME"));
             };
-            let step = executions.iter_mut().find(|it| it.node == node).map(|it| &mut it.step);
-            let step = step.ok_or_else(|| unknown(parameter.line, "node", node))?;
-            let own = step.parameters.iter_mut().find(|it| it.name == name);
-            let own = own.ok_or_else(|| unknown(parameter.line, "parameter", name))?;
-            let value = match (texts, &parameter.default) {
-                (Some(texts), _) => own.value(texts),
-                (None, Some(default)) => typed(own, default),
-                (None, None) => continue,
-            };
-            let wrong = |why| Finding::error(parameter.line, format!("{}: {why}", parameter.name));
-            own.default = Some(value.map_err(wrong)?);
+            if !executions.iter().any(|it| it.node == node) {
+                return Err(unknown(parameter.line, "node", node));
+            }
+            for execution in executions.iter_mut().filter(|it| it.node == node) {
+                check_own(execution, name, parameter.line)?;
+                let own = execution.step.parameters.iter_mut().find(|it| it.name == name);
+                let own = own.ok_or_else(|| unknown(parameter.line, "parameter", name))?;
+                let value = match (texts, &parameter.default) {
+                    (Some(texts), _) => own.value(texts),
+                    (None, Some(default)) => typed(own, default),
+                    (None, None) => continue,
+                };
+                let wrong =
+                    |why| Finding::error(parameter.line, format!("{}: {why}", parameter.name));
+                own.default = Some(value.map_err(wrong)?);
+            }
         }
     }
     Ok(())
+}
+
+/// Refuses another value for a parameter of which a task has the values.
+fn check_own(execution: &PipelineExecution, name: &str, line: usize) -> Result<(), Finding> {
+    match execution.values.iter().any(|(own, _)| own == name) {
+        true => {
+            let what = format!("the task of node {:?} has the values of {name:?}", execution.node);
+            Err(Finding::error(line, what))
+        }
+        false => Ok(()),
+    }
 }
 
 /// A value in the type of a parameter; each item of a list.
@@ -224,7 +290,7 @@ fn follow(
     ends: (usize, usize),
     replaces: bool,
     executions: &mut [PipelineExecution],
-    outputs: &dyn Fn(&str) -> String,
+    outputs: &dyn Fn(usize) -> String,
 ) -> Result<(), Finding> {
     let (source_ix, target_ix) = ends;
     if edge.target.kind == "dependency" {
@@ -247,10 +313,16 @@ fn follow(
                 target.late_inputs.push(edge.target.key.clone());
             }
         } else {
-            own.sources.push(format!("{}/{key}", outputs(&source.node)));
+            own.sources.push(format!("{}/{key}", outputs(source_ix)));
             target.late_inputs.push(edge.target.key.clone());
         }
         return Ok(());
+    }
+    check_own(target, &edge.target.key, line)?;
+    let is_varied = source.values.iter().any(|(name, _)| name == key);
+    if source.number.is_some() && (edge.source.kind == "metadata" || is_varied) {
+        let what = format!("node {:?} has several executions, and several {key:?}", source.node);
+        return Err(Finding::error(line, what).advice("pass their outputs on"));
     }
     let own = target.step.parameters.iter_mut().find(|it| it.name == edge.target.key);
     let own = own.ok_or_else(|| unknown(line, "parameter", &edge.target.key))?;

@@ -1,6 +1,8 @@
 //! Brings the files of inputs into `inputs/NAME`: links to paths of the node, copies for
 //! containers, and downloads.
 
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Component, Path, PathBuf};
@@ -37,10 +39,11 @@ pub fn prepare(plan: &Plan, execution: &Path, place: Place) -> Result<Vec<InputF
         let target = execution.join("inputs").join(&input.name);
         let failed = |why: String| format!("input {:?}: {why}", input.name);
         fs::create_dir_all(&target).map_err(|error| failed(error.to_string()))?;
+        let mut used = Names::default();
         for source in &input.sources {
             let names = match &source.path {
-                Some(path) => from_path(path, input, &target, place),
-                None => download(&source.address, input, &target).map(|name| vec![name]),
+                Some(path) => from_path(path, input, &target, place, &mut used),
+                None => download(&source.address, input, &target, &mut used).map(|it| vec![it]),
             };
             for name in names.map_err(failed)? {
                 let size = target.join(&name).metadata().map_or(0, |it| it.len());
@@ -52,6 +55,22 @@ pub fn prepare(plan: &Plan, execution: &Path, place: Place) -> Result<Vec<InputF
     Ok(files)
 }
 
+/// The names of the files of an input.
+#[derive(Default)]
+struct Names(BTreeSet<PathBuf>);
+
+impl Names {
+    /// A name for another file: its own, or with a number if a file before has that. The order of
+    /// files is always the same, and so are the numbers.
+    fn free(&mut self, name: &Path) -> PathBuf {
+        let text = |part: Option<&OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
+        let end = name.extension().map(|end| format!(".{}", text(Some(end)))).unwrap_or_default();
+        let numbered = |n: u32| name.with_file_name(format!("{}-{n}{end}", text(name.file_stem())));
+        let mut all = std::iter::once(name.to_owned()).chain((2..).map(numbered));
+        all.find(|name| self.0.insert(name.clone())).unwrap_or_default()
+    }
+}
+
 /// The last part of an address, without its query.
 fn file_name(address: &str) -> Result<&str, String> {
     let path = address.split(['?', '#']).next().unwrap_or_default();
@@ -61,11 +80,18 @@ fn file_name(address: &str) -> Result<&str, String> {
     }
 }
 
-fn download(address: &str, input: &PlannedInput, target: &Path) -> Result<String, String> {
+fn download(
+    address: &str,
+    input: &PlannedInput,
+    target: &Path,
+    used: &mut Names,
+) -> Result<String, String> {
     let name = input.filename.as_deref().map_or_else(|| file_name(address), Ok)?;
-    let target = inside(target, Path::new(name))?;
+    let name = used.free(Path::new(name));
+    let target = inside(target, &name)?;
+    let name = name.display().to_string();
     if target.exists() {
-        return Ok(name.to_owned());
+        return Ok(name);
     }
     let part = target.with_extension("part");
     let curl = Command::new("curl")
@@ -77,7 +103,7 @@ fn download(address: &str, input: &PlannedInput, target: &Path) -> Result<String
     match curl {
         Ok(status) if status.success() => {
             fs::rename(&part, &target).map_err(|error| format!("{}: {error}", target.display()))?;
-            Ok(name.to_owned())
+            Ok(name)
         }
         Ok(_) => Err(format!("{address} can't be downloaded; see the message of curl")),
         Err(error) => Err(format!("can't run curl, which downloads inputs: {error}")),
@@ -90,12 +116,14 @@ fn from_path(
     input: &PlannedInput,
     target: &Path,
     place: Place,
+    used: &mut Names,
 ) -> Result<Vec<String>, String> {
     let source = Path::new(path);
     if !path.contains('*') && !source.is_dir() {
         let name = input.filename.as_deref().map_or_else(|| file_name(path), Ok)?;
-        place_file(source, &inside(target, Path::new(name))?, place)?;
-        return Ok(vec![name.to_owned()]);
+        let name = used.free(Path::new(name));
+        place_file(source, &inside(target, &name)?, place)?;
+        return Ok(vec![name.display().to_string()]);
     }
     let pattern = match path.contains('*') {
         true => path.to_owned(),
@@ -117,6 +145,7 @@ fn from_path(
             Folders::Full => PathBuf::from(text.trim_start_matches('/')),
             Folders::Suffix => file.clone(),
         };
+        let name = used.free(&name);
         place_file(&whole, &inside(target, &name)?, place)?;
         names.push(name.display().to_string());
     }

@@ -12,7 +12,7 @@ use gpool_cli::render::json;
 use gpool_cli::render::safe::safe;
 use gpool_cli::request;
 use gpool_cli::session::Session;
-use gpool_client::Client;
+use gpool_client::{Client, new_key};
 use gpool_valohai::config::{Config, Pipeline};
 use gpool_valohai::pipeline::{PipelineExecution, executions};
 use gpool_yaml::Value;
@@ -23,7 +23,7 @@ use crate::failure::{finding, invalid};
 use crate::late::mark;
 use crate::options::{self, RunFlags, RunLine};
 use crate::plan::{LateSource, LateValue};
-use crate::{file, folder};
+use crate::{file, folder, task};
 
 #[derive(Debug, Clone, Args)]
 pub struct PipelineArgs {
@@ -47,6 +47,9 @@ struct PipelineRunArgs {
     #[arg(value_name = "PIPELINE")]
     words: Vec<String>,
 }
+
+/// For `on-error: retry`, which has no number.
+const RETRY: &str = "--retry=3";
 
 /// An execution that is ready to be submitted.
 struct ReadyExecution {
@@ -72,7 +75,8 @@ pub fn run(args: PipelineArgs, session: &Session) -> Result {
     let pipeline = find(&config, &words[0], &line.flags.yaml)?;
     let client = session.client()?;
     // Everything is checked before a folder is made or a job is submitted.
-    let planned = planned(&config, pipeline, &line, &|_| "/valohai".to_owned())?;
+    let seed = u64::from_str_radix(&new_key()[..8], 16).unwrap_or_default();
+    let planned = planned(&config, pipeline, &line, seed, &|_| "/valohai".to_owned())?;
     for execution in &planned {
         let draft = draft(execution, pipeline, &line, &project, &client, session)?;
         if line.flags.dry_run {
@@ -84,16 +88,13 @@ pub fn run(args: PipelineArgs, session: &Session) -> Result {
         return Ok(Exit::OK);
     }
     let mut folders = Vec::new();
-    for execution in &planned {
-        folders.push((execution.node.clone(), folder::create()?));
+    for _ in &planned {
+        folders.push(folder::create()?);
     }
-    let outputs = |node: &str| {
-        let found = folders.iter().find(|(name, _)| name == node);
-        found.map(|(_, folder)| folder.join("outputs").display().to_string()).unwrap_or_default()
-    };
-    let planned = self::planned(&config, pipeline, &line, &outputs)?;
+    let outputs = |ix: usize| folders[ix].join("outputs").display().to_string();
+    let planned = self::planned(&config, pipeline, &line, seed, &outputs)?;
     let mut ready = Vec::new();
-    for (execution, (_, folder)) in planned.into_iter().zip(folders.iter().cloned()) {
+    for (execution, folder) in planned.into_iter().zip(folders.iter().cloned()) {
         let mut draft = draft(&execution, pipeline, &line, &project, &client, session)?;
         execute::fill(&mut draft, &line.flags, &project, &folder)?;
         ready.push(ReadyExecution { execution, draft, folder });
@@ -118,12 +119,13 @@ fn planned(
     config: &Config,
     pipeline: &Pipeline,
     line: &RunLine,
-    outputs: &dyn Fn(&str) -> String,
+    seed: u64,
+    outputs: &dyn Fn(usize) -> String,
 ) -> Result<Vec<PipelineExecution>> {
     let options = line.options.iter();
     let values: Vec<(String, Vec<String>)> =
         options.map(|(name, value)| (name.clone(), value.iter().cloned().collect())).collect();
-    let mut planned = executions(config, pipeline, &values, outputs)
+    let mut planned = executions(config, pipeline, &values, seed, outputs)
         .map_err(|it| finding(&it, &line.flags.yaml))?;
     for execution in &mut planned {
         for (ix, late) in execution.late.iter().enumerate() {
@@ -173,7 +175,7 @@ fn submit(
     for mut own in ready {
         let submitted = submit_one(&mut own, pipeline, flags, &ids, client, session);
         match submitted {
-            Ok(id) => ids.push((own.execution.node, id)),
+            Ok(id) => ids.push((place(&own.execution), id)),
             Err(failure) if ids.is_empty() => return Err(failure),
             Err(failure) => {
                 let earlier: Vec<&str> = ids.iter().map(|(_, id)| id.as_str()).collect();
@@ -206,11 +208,13 @@ fn submit_one(
     let words = execute::words(&execution.step, flags, draft, folder, client)?;
     let at = words.iter().position(|word| word == "--").unwrap_or(words.len());
     let mut flags = words[1..at].to_vec();
-    flags.push(format!(
-        "--group={}/{}",
-        folder::plain(&pipeline.name),
-        folder::plain(&execution.node)
-    ));
+    flags.push(format!("--group={}/{}", folder::plain(&pipeline.name), place(execution)));
+    if execution.is_retried {
+        flags.push(RETRY.to_owned());
+    }
+    if !execution.values.is_empty() {
+        flags.push(format!("--note={}", task::shown(&execution.values)));
+    }
     let command = words.get(at + 1..).unwrap_or_default();
     let mut request = request::of_command(JobFlags::read(&flags)?, command)?;
     let needs = execution.needs.iter().map(|need| {
@@ -221,6 +225,12 @@ fn submit_one(
     request.resolve(client, session)?;
     say(&request, session);
     Ok(hand_in(client, &request)?.id)
+}
+
+/// The role of an execution in the group of its pipeline: `train`, or `train/3` in a task.
+fn place(execution: &PipelineExecution) -> String {
+    let node = folder::plain(&execution.node);
+    execution.number.map_or(node.clone(), |number| format!("{node}/{number}"))
 }
 
 fn show(ids: &[(String, String)], session: &Session) -> Result {

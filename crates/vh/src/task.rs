@@ -223,6 +223,13 @@ fn draft(
     Ok(draft)
 }
 
+/// The values of an execution in one line.
+#[must_use]
+pub fn shown(values: &TaskValues) -> String {
+    let words = values.iter().map(|(name, values)| format!("{name}={}", values.join(",")));
+    words.collect::<Vec<_>>().join(" ")
+}
+
 fn submit(
     task: &Task,
     step: &Step,
@@ -241,8 +248,7 @@ fn submit(
     own.extend_from_slice(more);
     own.push(format!("--group={}{place}", folder::plain(&task.name)));
     // The values tell the executions apart in lists.
-    let values = row.iter().map(|(name, values)| format!("{name}={}", values.join(",")));
-    own.push(format!("--note={}", values.collect::<Vec<_>>().join(" ")));
+    own.push(format!("--note={}", shown(row)));
     let mut request = request::of_command(JobFlags::read(&own)?, &words[at + 1..])?;
     request.resolve(&client, session)?;
     say(&request, session);

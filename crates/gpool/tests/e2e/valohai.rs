@@ -154,6 +154,21 @@ const PIPELINE: &str = "\
     name: tasks
     nodes: [{name: a, type: task, step: train}]
     edges: []
+- step:
+    name: count
+    image: busybox
+    command: cat $VH_INPUTS_DIR/texts/*
+    inputs: [{name: texts}]
+- task:
+    name: words
+    step: prepare
+    parameters: [{name: word, style: multiple, rules: {items: [one, two]}}]
+- pipeline:
+    name: many
+    nodes:
+      - {name: words, type: task, task: words}
+      - {name: count, type: execution, step: count}
+    edges: [[words.output.set*, count.input.texts]]
 ";
 
 #[test]
@@ -175,6 +190,20 @@ fn a_pipeline_passes_files_and_values_on() {
     assert!(output.contains("\"epochs\": 3"), "{output}");
     let lint = vh(&cluster, &["lint"], None);
     assert!(lint.out.contains("refused: pipeline.nodes.type"), "{lint:?}");
+}
+
+#[test]
+fn a_task_in_a_pipeline_runs_each_execution_before_the_next_node() {
+    let cluster = project(PIPELINE);
+    let words = ["pipeline", "run", "many", "--no-image", "--adhoc"];
+    assert_eq!(vh(&cluster, &words, None).ok(), "1 words/0\n2 words/1\n3 count\n");
+    let job = cluster.until_ended("3");
+    assert_eq!(job.state.as_str(), "succeeded", "{}", cluster.gpool(["logs", "3"]).out);
+    let mut lines: Vec<String> = cluster.stdout_of("3").lines().map(str::to_owned).collect();
+    lines.sort();
+    assert_eq!(lines, ["one", "two"]);
+    assert_eq!(cluster.job("2").request.group.as_deref(), Some("many/words/1"));
+    assert_eq!(cluster.job("2").request.note.as_deref(), Some("word=two"));
 }
 
 /// A failure ends the nodes after it, unless the node says that they continue.

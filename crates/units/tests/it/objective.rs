@@ -54,3 +54,14 @@ fn a_metric_value_has_six_digits_and_stays_the_same_in_json() {
         assert_eq!(MetricValue::parse(text), None, "{text}");
     }
 }
+
+#[test]
+fn a_goal_may_be_a_number_to_come_close_to() {
+    for text in ["0.95", "-0.5", "3", "0.001", "12.5"] {
+        let objective = Objective::parse(&format!("val:acc:{text}")).unwrap();
+        assert_eq!(objective.goal, Goal::Near(MetricValue::parse(text).unwrap()));
+        assert_eq!(objective.to_string(), format!("val:acc:{text}"));
+    }
+    assert_eq!(Objective::parse("acc:9.5e20").unwrap().to_string(), "acc:95e19");
+    assert!(Objective::parse("acc:close").is_err());
+}

@@ -51,9 +51,9 @@ fn run(
 ) -> Result<Vec<PipelineExecution>, String> {
     let document = document(edges, change);
     assert!(document.can_run(), "{:?}", document.findings);
-    let outputs = |node: &str| format!("/of/{node}");
+    let outputs = |ix: usize| format!("/of/{ix}");
     let config = &document.config;
-    executions(config, &config.pipelines[0], given, &outputs).map_err(|it| it.to_string())
+    executions(config, &config.pipelines[0], given, 1, &outputs).map_err(|it| it.to_string())
 }
 
 fn value(execution: &PipelineExecution, name: &str) -> String {
@@ -80,9 +80,9 @@ fn edges_give_nodes_an_order_files_and_values() {
     assert_eq!(names, ["prepare", "train", "report"]);
     assert_eq!(all[1].needs, [Need { execution_ix: 0, may_fail: false }]);
     assert_eq!(all[2].needs, [Need { execution_ix: 1, may_fail: true }]);
-    assert_eq!(sources(&all[1], "set"), ["/of/prepare/set*"]);
+    assert_eq!(sources(&all[1], "set"), ["/of/0/set*"]);
     assert_eq!(sources(&all[1], "raw"), ["/data/raw"]);
-    assert_eq!(sources(&all[2], "models"), ["/of/train/*"]);
+    assert_eq!(sources(&all[2], "models"), ["/of/1/*"]);
     assert_eq!(value(&all[1], "size"), "20");
     assert_eq!(value(&all[1], "rate"), "0.5");
     assert_eq!(all[1].late_inputs, ["set"]);
@@ -92,11 +92,11 @@ fn edges_give_nodes_an_order_files_and_values() {
 fn inputs_are_appended_if_the_node_says_so() {
     let change = ("step: train, ", "step: train, edge-merge-mode: append, ");
     let all = run(EDGES, change, &[]).unwrap();
-    assert_eq!(sources(&all[1], "set"), ["/data/set", "/of/prepare/set*"]);
+    assert_eq!(sources(&all[1], "set"), ["/data/set", "/of/0/set*"]);
     let two = ["prepare.output.a, train.input.set", "prepare.output.b, train.input.set"];
     let all = run(&two, ("", ""), &[]).unwrap();
     let train = all.iter().find(|it| it.node == "train").unwrap();
-    assert_eq!(sources(train, "set"), ["/of/prepare/a", "/of/prepare/b"]);
+    assert_eq!(sources(train, "set"), ["/of/1/a", "/of/1/b"]);
 }
 
 #[test]
@@ -120,7 +120,6 @@ fn parts_that_gpool_does_not_run_are_refused_with_their_line() {
             "step: train, commit: abc, on-error",
             "line 27: pipeline.nodes.commit",
         ),
-        ("on-error: continue", "on-error: retry", "line 27: pipeline.nodes.on-error"),
         (
             "step: train,",
             "step: train, actions: [{when: [node-error], then: [noop]}],",
@@ -155,4 +154,57 @@ fn parts_that_gpool_does_not_run_are_refused_with_their_line() {
     assert!(run(EDGES, ("", ""), &given).unwrap_err().contains("it has rate"));
     let given = [("rate".to_owned(), vec!["fast".to_owned()])];
     assert!(run(EDGES, ("", ""), &given).unwrap_err().contains("rate: "));
+}
+
+const TASK: &str = "\
+- task:
+    name: grid
+    step: train
+    parameters:
+      - {name: size, style: multiple, rules: {items: [1, 2]}}
+      - {name: rate, style: multiple, rules: {items: [0.5]}}
+- task: {name: together, step: train, type: distributed, execution-count: 2, parameters: []}
+- pipeline:
+    name: tasks
+    parameters: [{name: size, default: 5, targets: [fit.parameters.size]}]
+    nodes:
+      - {name: prepare, type: execution, step: prepare}
+      - {name: fit, type: task, task: grid, on-error: retry}
+      - {name: report, type: execution, step: report}
+    edges:
+";
+
+#[test]
+fn a_task_in_a_pipeline_has_executions_that_pass_all_their_outputs_on() {
+    let run = |edges: &[&str], change: (&str, &str)| {
+        let edges: String = edges.iter().map(|edge| format!("      - [{edge}]\n")).collect();
+        let document =
+            Document::read(&format!("{STEPS}{}{edges}", TASK.replace(change.0, change.1)));
+        assert!(document.can_run(), "{:?}", document.findings);
+        let outputs = |ix: usize| format!("/of/{ix}");
+        let config = &document.config;
+        executions(config, &config.pipelines[0], &[], 1, &outputs).map_err(|it| it.to_string())
+    };
+    let edges = ["prepare.output.set*, fit.input.set", "fit.output.m, report.input.models"];
+    let change =
+        ("    parameters: [{name: size, default: 5, targets: [fit.parameters.size]}]\n", "");
+    let all = run(&edges, change).unwrap();
+    let names: Vec<_> = all.iter().map(|it| (it.node.as_str(), it.number)).collect();
+    assert_eq!(names, [("prepare", None), ("fit", Some(0)), ("fit", Some(1)), ("report", None)]);
+    assert_eq!((value(&all[1], "size"), value(&all[2], "size")), ("1".into(), "2".into()));
+    assert!(all[1].is_retried && all[2].is_retried && !all[3].is_retried);
+    for member in &all[1..3] {
+        assert_eq!(sources(member, "set"), ["/of/0/set*"]);
+    }
+    assert_eq!(sources(&all[3], "models"), ["/of/1/m", "/of/2/m"]);
+    let needs: Vec<usize> = all[3].needs.iter().map(|need| need.execution_ix).collect();
+    assert_eq!(needs, [1, 2]);
+    // One value for what a task varies, or one of several results, is refused.
+    let refused = |edges: &[&str], change: (&str, &str), words: &str| {
+        let why = run(edges, change).unwrap_err();
+        assert!(why.contains(words), "{why}");
+    };
+    refused(&edges, ("", ""), "the task of node \"fit\" has the values of \"size\"");
+    refused(&["prepare.parameter.size, fit.parameter.size"], change, "has the values of \"size\"");
+    refused(&edges, ("task: grid,", "task: together,"), "pipeline.nodes.type is refused");
 }
