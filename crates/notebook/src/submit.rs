@@ -35,10 +35,17 @@ pub struct NotebookFlags {
 /// The beginning of the command in a container, which has no `gpool`: it names the address, and
 /// becomes the web server. The address is its first argument.
 const IN_CONTAINER: &str = "printf '%s\\n' \"$1\"; shift; exec \"$@\"";
-/// The same for Jupyter and its socket in the folder of the run.
-const JUPYTER_IN_CONTAINER: &str = "s=$GPOOL_DIR/notebook.sock
-printf '{\"gpool\": {\"notebook\": {\"socket\": \"%s\"}}}\\n' \"$s\"
+/// The same for Jupyter and its socket in the folder of the run. The first argument is a program in
+/// Python, which Jupyter's image has: it says when the server answers, and when it is busy.
+const JUPYTER_IN_CONTAINER: &str = "s=$GPOOL_DIR/notebook.sock w=$1
+shift
+if p=$(command -v python3 || command -v python); then
+    \"$p\" -c \"$w\" \"$s\" &
+else
+    printf '{\"gpool\": {\"notebook\": {\"socket\": \"%s\"}}}\\n' \"$s\"
+fi
 exec \"$@\" --ServerApp.sock=\"$s\"";
+const WATCH: &str = include_str!("watch.py");
 
 /// Runs the verb.
 pub(crate) fn run(args: NotebookFlags, session: &Session) -> Result {
@@ -48,6 +55,10 @@ pub(crate) fn run(args: NotebookFlags, session: &Session) -> Result {
         false => request::command(&args.command),
     };
     check(&words, has_image)?;
+    if has_image && args.ready.is_some() {
+        return Err(Failure::new(errors::USAGE, "--ready is for web servers outside containers")
+            .why("in a container, gpool waits until Jupyter answers, or the port is open"));
+    }
     let words = match has_image {
         true => container_words(&words),
         false => host_words(&words, args.ready.as_deref()),
@@ -105,6 +116,7 @@ fn container_words(command: &[String]) -> Vec<String> {
     // Its user in the container may be root.
     let program = Program::of(command, "", true).map(|program| program.words).unwrap_or_default();
     let mut words = shell(JUPYTER_IN_CONTAINER);
+    words.push(WATCH.to_owned());
     words.extend(program.into_iter().filter(|word| !word.contains(SOCKET)));
     words
 }

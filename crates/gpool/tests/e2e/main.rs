@@ -76,6 +76,7 @@ mod moves;
 mod mpi;
 mod network;
 mod nodes;
+mod notebook_images;
 mod notebooks;
 mod notify;
 mod nvml;

@@ -13,12 +13,12 @@ use crate::users;
 use crate::web::{Browser, ask, ask_with, port};
 
 /// Where `cargo xtask test` installs JupyterLab, and Playwright.
-const BIN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/notebook/bin");
+pub const BIN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/notebook/bin");
 const BROWSER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/browser/bin/python");
 const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/notebook");
 
 /// Whether JupyterLab is installed; otherwise the test is skipped with a message.
-fn has_jupyter() -> bool {
+pub fn has_jupyter() -> bool {
     let python = format!("{BIN}/python");
     if Path::new(&python).exists() {
         return true;
@@ -48,14 +48,14 @@ fn gpool(cluster: &Cluster, words: &[&str]) -> Ran {
 }
 
 /// Starts a notebook; returns its job and URL.
-fn notebook(cluster: &Cluster, words: &[&str]) -> (String, String) {
+pub fn notebook(cluster: &Cluster, words: &[&str]) -> (String, String) {
     let started = gpool(cluster, &[&["notebook", "--json"], words].concat()).json();
     let text = |name: &str| started[name].as_str().unwrap().to_owned();
     (text("job"), text("url"))
 }
 
 /// The host and the path of a URL.
-fn parts(url: &str) -> (String, String) {
+pub fn parts(url: &str) -> (String, String) {
     let (host, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
     (host.rsplit_once(':').unwrap().0.to_owned(), format!("/{path}"))
 }
@@ -67,7 +67,7 @@ fn echo(cluster: &Cluster, flags: &[&str]) -> (String, String) {
 }
 
 /// Uses the link up; returns the cookie.
-fn cookie(port: u16, host: &str, path: &str) -> String {
+pub fn cookie(port: u16, host: &str, path: &str) -> String {
     let (status, head, _) = ask(port, &format!("GET {path}"), host, "");
     assert_eq!(status, 303, "{head}");
     let cookie = head.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
@@ -182,14 +182,14 @@ fn a_notebook_that_can_not_be_reached_is_refused_before_and_explained_after() {
 }
 
 /// A tab of a browser, driven by `tests/notebook/client.py`.
-struct Tab {
+pub struct Tab {
     process: Child,
     commands: ChildStdin,
     answers: BufReader<ChildStdout>,
 }
 
 impl Tab {
-    fn open(cluster: &Cluster, url: &str) -> Self {
+    pub fn open(cluster: &Cluster, url: &str) -> Self {
         let mut command = command(cluster, &format!("{BIN}/python"));
         command.arg(format!("{SCRIPTS}/client.py")).arg(url);
         let mut process =
@@ -207,12 +207,12 @@ impl Tab {
         serde_json::from_str(&line).expect("the client has an answer")
     }
 
-    fn ask(&mut self, word: &str, value: &str) -> Value {
+    pub fn ask(&mut self, word: &str, value: &str) -> Value {
         writeln!(self.commands, "{}", json!([word, value])).unwrap();
         self.answer()
     }
 
-    fn run(&mut self, code: &str) -> String {
+    pub fn run(&mut self, code: &str) -> String {
         self.ask("run", code).as_str().unwrap().to_owned()
     }
 }
