@@ -26,6 +26,8 @@ const DEVICES: &str = "sim:8xH100-80G";
 const RATE: u32 = 1000;
 /// The service.
 const NAME: &str = "bench";
+/// The service for a step of the load.
+const STEP: &str = "step";
 /// Length of a round, and of the pause before the first.
 const ROUND: Duration = Duration::from_secs(3);
 const KILL: i32 = 9;
@@ -39,7 +41,7 @@ pub fn measure(options: &Options) -> Result<Vec<Figure>> {
     let (backend, port) = (free_port()?, free_port()?);
     let backend_process = Ended(spawn_server(backend)?);
     let nginx = Nginx::start(cluster.folder(), backend)?;
-    serve(&cluster, &["--replicas=1", &format!("--port={port}")])?;
+    serve(&cluster, NAME, &["--replicas=1", &format!("--port={port}")])?;
     until_answers(port)?;
     let mut ways = vec![("direct", backend), ("gateway", port)];
     ways.extend(nginx.as_ref().map(|it| ("nginx", it.port)));
@@ -49,6 +51,8 @@ pub fn measure(options: &Options) -> Result<Vec<Figure>> {
     }
     drop((nginx, backend_process));
     figures.extend(losses(&cluster, port, options.gateway_changes)?);
+    gpool(&cluster, &["serve", "remove", NAME])?;
+    figures.extend(step(&cluster, free_port()?)?);
     cluster.end()?;
     Ok(figures)
 }
@@ -122,9 +126,9 @@ impl Nginx {
 }
 
 /// Runs `gpool serve` with this program as the replica.
-fn serve(cluster: &Cluster, flags: &[&str]) -> Result<()> {
+fn serve(cluster: &Cluster, name: &str, flags: &[&str]) -> Result<()> {
     let own = this_program()?;
-    let mut words: Vec<&str> = vec!["serve", "--name", NAME, "--gpus=0.5", "--ready=/"];
+    let mut words: Vec<&str> = vec!["serve", "--name", name, "--gpus=0.5", "--ready=/"];
     words.extend(flags);
     let own = own.to_string_lossy().into_owned();
     words.extend(["--", &own, http::SERVER_ARGUMENT, "{port}"]);
@@ -226,7 +230,7 @@ fn name_of(way: &str, is_p99: bool) -> &'static str {
 /// Requests that fail while the service changes.
 fn losses(cluster: &Cluster, port: u16, n_changes: u32) -> Result<Vec<Figure>> {
     gpool(cluster, &["serve", "scale", NAME, "--replicas=3", "--cooldown=0s"])?;
-    until_size(cluster, 3)?;
+    until_size(cluster, NAME, 3)?;
     let is_over = AtomicBool::new(false);
     let (lost, changed, took) = std::thread::scope(|scope| {
         let clients: Vec<_> =
@@ -253,29 +257,59 @@ fn change(cluster: &Cluster, port: u16, n: u32) -> Result<()> {
     match n % 3 {
         0 => {
             gpool(cluster, &["serve", "scale", NAME, "--replicas=2"])?;
-            until_size(cluster, 2)?;
+            until_size(cluster, NAME, 2)?;
             gpool(cluster, &["serve", "scale", NAME, "--replicas=3"])?;
         }
         1 => {
-            let before = ids(cluster)?;
-            serve(cluster, &[&format!("--port={port}"), &format!("--env=ROUND={n}")])?;
+            let before = ids(cluster, NAME)?;
+            serve(cluster, NAME, &[&format!("--port={port}"), &format!("--env=ROUND={n}")])?;
             until("an update", || {
-                ids(cluster).is_ok_and(|now| !now.iter().any(|id| before.contains(id)))
+                ids(cluster, NAME).is_ok_and(|now| !now.iter().any(|id| before.contains(id)))
             })?;
         }
         _ => {
-            let id = ids(cluster)?.into_iter().next().unwrap_or_default();
+            let id = ids(cluster, NAME)?.into_iter().next().unwrap_or_default();
             let kill = JobVerb::Signal { signal: KILL, to: SignalTo::Job };
             cluster.client().act(kill, std::slice::from_ref(&id)).map_err(Failure::from)?;
-            until("its end", || ids(cluster).is_ok_and(|now| !now.contains(&id)))?;
+            until("its end", || ids(cluster, NAME).is_ok_and(|now| !now.contains(&id)))?;
         }
     }
-    until_size(cluster, 3)
+    until_size(cluster, NAME, 3)
+}
+
+/// The times from a step of the load, from that of one replica to that of four, until the fourth
+/// replica is submitted and until it is ready.
+fn step(cluster: &Cluster, port: u16) -> Result<Vec<Figure>> {
+    let load = ["--scale-by=rate", "--target=100", "--replicas=1..4"];
+    serve(cluster, STEP, &[&load[..], &[&format!("--port={port}")]].concat())?;
+    until_size(cluster, STEP, 1)?;
+    http::steady(Steady { port, rate: 90, span: 2 * ROUND })?;
+    let (submitted, ready, n_failed) = std::thread::scope(|scope| {
+        let since = Instant::now();
+        let load = scope.spawn(|| http::steady(Steady { port, rate: 380, span: 4 * ROUND }));
+        let submitted = until("four replicas", || ids(cluster, STEP).is_ok_and(|it| it.len() == 4))
+            .map(|()| since.elapsed());
+        let ready = until_size(cluster, STEP, 4).map(|()| since.elapsed());
+        let n_failed =
+            load.join().map_err(|_| failed("the load ended early".to_owned()))??.n_failed;
+        Ok::<_, Failure>((submitted?, ready?, n_failed))
+    })?;
+    Ok(vec![
+        Figure::new(
+            "gateway_step",
+            "4 times the load at once: until all replicas are submitted",
+            submitted.as_secs_f64(),
+            "s",
+        )
+        .below(5.0),
+        Figure::new("gateway_step_ready", "until they are ready", ready.as_secs_f64(), "s"),
+        Figure::new("gateway_step_errors", "failed requests", f64::from(n_failed), "").exactly(0.0),
+    ])
 }
 
 /// The running replicas.
-fn ids(cluster: &Cluster) -> Result<Vec<String>> {
-    let query = JobsQuery { group: Some(NAME.to_owned()), ..JobsQuery::default() };
+fn ids(cluster: &Cluster, name: &str) -> Result<Vec<String>> {
+    let query = JobsQuery { group: Some(name.to_owned()), ..JobsQuery::default() };
     let jobs = cluster.client().every_job(query).collect::<std::result::Result<Vec<Job>, _>>();
     let jobs = jobs.map_err(Failure::from)?.into_iter();
     let is_replica = |job: &Job| {
@@ -286,13 +320,13 @@ fn ids(cluster: &Cluster) -> Result<Vec<String>> {
 }
 
 /// Waits until the gateway reports this number of replicas, all ready.
-fn until_size(cluster: &Cluster, n: usize) -> Result<()> {
-    let path = cluster.folder().join("gpool/services").join(NAME).join("status.json");
+fn until_size(cluster: &Cluster, name: &str, n: usize) -> Result<()> {
+    let path = cluster.folder().join("gpool/services").join(name).join("status.json");
     let running = until("the new size", || {
         let text = std::fs::read(&path).unwrap_or_default();
         let status: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
         let replicas = status["replicas"].as_array().cloned().unwrap_or_default();
-        let jobs = ids(cluster).unwrap_or_default();
+        let jobs = ids(cluster, name).unwrap_or_default();
         let is_there = |it: &serde_json::Value| {
             it["stage"] == "ready" && jobs.iter().any(|id| it["job"] == id.as_str())
         };
