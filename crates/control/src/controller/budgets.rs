@@ -46,8 +46,8 @@ impl Controller for BudgetController {
             readers(look.world).any(|it| it.payer == row.payer && it.after(row).is_some())
         };
         let news: Vec<MonthSpending> = look.costs.iter().filter(is_news).cloned().collect();
-        let holds = has_changed.then(|| Command::SetOverspent { all: over });
-        let news = (!news.is_empty()).then(|| Command::ReportSpending { all: news });
+        let holds = has_changed.then_some(Command::SetOverspent { all: over });
+        let news = (!news.is_empty()).then_some(Command::ReportSpending { all: news });
         holds.into_iter().chain(news).map(|it| Act::Command(Box::new(it))).collect()
     }
 
