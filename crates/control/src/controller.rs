@@ -38,11 +38,11 @@ pub struct Look<'a> {
     pub explainer: &'a Explainer<'a>,
     /// Every budget with the cost of this month; empty unless it is needed.
     pub costs: &'a [MonthSpending],
-    /// Time since the start of the server, by a clock that nobody sets.
+    /// Time since the start of the server, by a monotonic clock.
     pub uptime: Duration,
 }
 
-/// What a controller wants done.
+/// A change that a controller wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Act {
     Command(Box<Command>),

@@ -138,7 +138,8 @@ fn bound(number: f64, is_whole: bool) -> String {
     if text.contains(['.', 'e']) { text } else { format!("{text}.0") }
 }
 
-/// Returns the values of each execution, of those that are not distributed. The same seed draws the same values.
+/// Returns the values of each execution of a task that is neither distributed nor a search. The
+/// same seed draws the same values.
 ///
 /// # Errors
 /// A rule has no values, or there are too many executions.

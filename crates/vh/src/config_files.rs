@@ -1,5 +1,5 @@
-//! The files in `/valohai/config`: `execution`, `inputs`, `parameters`, `runtime`, and in distributed
-//! tasks `distributed`, as JSON and YAML.
+//! The files in `/valohai/config`: `execution`, `inputs`, `parameters`, `runtime`, and in
+//! distributed tasks `distributed`, as JSON and YAML.
 
 use std::fs;
 use std::path::Path;

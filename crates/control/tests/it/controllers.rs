@@ -27,7 +27,7 @@ enum Bug {
     OldLook,
     /// The plan of a killed server is carried out to its end by the next one.
     PlanOutlivesKill,
-    /// Nobody waits for the report of a new instance.
+    /// A round does not wait for the report of a new instance.
     CreatedForgotten,
     /// A failed change is tried again at once.
     FailureForgotten,
@@ -59,7 +59,7 @@ const BUDGET: u64 = 100;
 const USERS: [&str; 2] = ["ana", "bo"];
 const REQUESTS: [&str; 6] = ["1g.10gb", "1g.10gb:3", "2g.20gb", "3g.40gb", "7g.80gb", "mig:2"];
 
-/// What may go wrong while acts are carried out, each in a hundred.
+/// Faults while acts are carried out, each in a hundred.
 #[derive(Clone, Copy, Default)]
 struct Faults {
     kill: usize,

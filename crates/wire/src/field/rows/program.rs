@@ -390,8 +390,8 @@ pub(super) static PROGRAM: &[Field] = &[
                 "metric",
                 "NAME:min|max|VALUE",
                 Checked(validate::objective),
-                "Metric that tells which element is the best, e.g. loss:min, or accuracy:0.95 for the \
-                 closest",
+                "Metric that tells which element is the best, e.g. loss:min, or accuracy:0.95 for \
+                 the closest",
             )
             .under(heading::ARRAY),
         ),
