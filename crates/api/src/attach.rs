@@ -176,7 +176,7 @@ pub(crate) async fn link(
         return Err(match asker.way.is_remote() {
             true => problem
                 .because("over the network they need a domain of their own: notebook_domain")
-                .try_this(format!("gpool forward {id} {}", body.port.unwrap_or(8888))),
+                .try_this(forward_line(id, &body)),
             false => problem.try_this("set web = \"127.0.0.1:7478\" in gpool.toml"),
         }
         .into());
@@ -190,6 +190,15 @@ pub(crate) async fn link(
     };
     let login = Login { url: format!("{base}{path}"), expires_in_s: lasts.as_secs() };
     Ok(Json(Document::new(login)))
+}
+
+/// The command that makes a web server of a job reachable on the caller's machine.
+fn forward_line(id: JobId, to: &ForwardToJob) -> String {
+    let (local, there) = match (&to.socket, to.port) {
+        (Some(socket), _) => (8888, format!("8888:{socket}")),
+        (None, port) => (port.unwrap_or(8888), port.unwrap_or(8888).to_string()),
+    };
+    format!("gpool forward {id} {there}   (then http://127.0.0.1:{local})")
 }
 
 /// Connects to a site, whose user the caller has checked.

@@ -138,9 +138,12 @@ pub fn prepare(of_plan: &Path, name: &str) -> Result<PathBuf> {
 /// The address of this node in the network of the first execution.
 fn address(first: &str) -> Result<String> {
     // No packet is sent: the kernel only chooses the address.
-    let found = UdpSocket::bind("0.0.0.0:0")
-        .and_then(|socket| socket.connect((first, 9)).and_then(|()| socket.local_addr()));
-    match found {
+    let by = |any: &str| {
+        let socket = UdpSocket::bind(any)?;
+        socket.connect((first, 9))?;
+        socket.local_addr()
+    };
+    match by("0.0.0.0:0").or_else(|_| by("[::]:0")) {
         Ok(address) => Ok(address.ip().to_string()),
         Err(error) => Err(invalid(format!("there is no way to MASTER_ADDR {first}: {error}"))),
     }

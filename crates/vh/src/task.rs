@@ -15,7 +15,7 @@ use gpool_cli::session::Session;
 use gpool_client::new_key;
 use gpool_valohai::config::{Config, Step, Task};
 use gpool_valohai::parameter::ParameterType;
-use gpool_valohai::task::{Search, TaskValues, executions, members, search};
+use gpool_valohai::task::{Search, SearchParameter, TaskValues, executions, members, search};
 use gpool_yaml::Value;
 use serde_json::json;
 
@@ -123,7 +123,9 @@ fn run_search(
     let mut late = Vec::new();
     let mut sweep = vec!["sweep".to_owned(), "--method=bayes".to_owned()];
     let mut values = Vec::new();
-    for (ix, parameter) in search.parameters.iter().enumerate() {
+    // A value of the command line is that of all executions.
+    let is_open = |it: &&SearchParameter| !line.options.iter().any(|(name, _)| *name == it.name);
+    for (ix, parameter) in search.parameters.iter().filter(is_open).enumerate() {
         let Some(own) = step.parameters.iter_mut().find(|it| it.name == parameter.name) else {
             let what = format!("step {:?} has no parameter {:?}", step.name, parameter.name);
             return Err(invalid(format!("{}, line {}: {what}", line.flags.yaml, task.line)));
@@ -136,6 +138,10 @@ fn run_search(
         let name = parameter.name.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
         sweep.push(format!("--param={name}={}", parameter.domain));
         values.push(format!("--value={}={{{name}}}", parameter.name));
+    }
+    if late.is_empty() {
+        return Err(invalid("every parameter of the task has a value on the command line")
+            .tip("gpool vh exec run STEP   (runs a step once)"));
     }
     sweep.push(format!("--name={}", folder::plain(&task.name)));
     sweep.push(format!("--metric={}:{}", search.metric, search.target));

@@ -140,7 +140,7 @@ pub static VERBS: &[Verb] = verbs! {
         |args, line| sweep::run(&args, line.session);
     Submit "map": gpool_map::MapArgs, "Handle the items of a list in workers that stay",
         |args, line| gpool_map::run(&args, line.session);
-    Submit "vh": gpool_vh::VhArgs, "Run steps of a valohai.yaml, as Valohai's client does",
+    Submit "vh": gpool_vh::VhArgs, "Run steps, tasks and pipelines of a valohai.yaml",
         |args, line| gpool_vh::run(args, line.session);
     Submit "serve": gpool_gateway::serve::ServeArgs,
         "Run a service: replicas by load behind one address",

@@ -161,3 +161,49 @@ fn a_command_over_the_network_says_that_the_server_hangs() {
     cluster.signal_server(Signal::CONT);
     laptop.gpool(&["status"]).ok();
 }
+
+/// A web server on the Unix socket of its first argument.
+const ON_SOCKET: &str = "
+import http.server, socketserver, sys
+class Server(socketserver.UnixStreamServer):
+    def get_request(self):
+        return super().get_request()[0], ('local', 0)
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b'a notebook')
+Server(sys.argv[1], Handler).serve_forever()
+";
+
+#[test]
+fn without_a_domain_a_laptop_opens_a_notebook_by_the_printed_command() {
+    let cluster = cluster();
+    let laptop = Laptop::new(&cluster);
+    laptop.token(&[]);
+    let fingerprint = cluster.gpool(["ca", "show"]).ok();
+    laptop.login(&["--fingerprint", fingerprint.trim()]).ok();
+    let script = cluster.path("web.py");
+    std::fs::write(&script, ON_SOCKET).unwrap();
+    let folder = program().parent().unwrap().display().to_string();
+    let path = format!("PATH={folder}:/usr/bin:/bin");
+    let script = script.display().to_string();
+    let words = ["notebook", "--cwd", "/", "-e", &path, "--", "python3", &script, "{socket}"];
+    let refused = laptop.gpool(&words);
+    assert_ne!(refused.code, 0);
+    assert!(refused.err.contains("notebook_domain"), "{refused:?}");
+    assert!(refused.err.contains("then http://127.0.0.1:8888"), "{refused:?}");
+    assert_eq!(cluster.job("1").state.as_str(), "running");
+    let tip = refused.err.split("gpool forward 1 8888:").nth(1).expect("the command");
+    let socket = tip.split_whitespace().next().unwrap();
+    // Any free port, since the other one may be in use here.
+    let mut forward = laptop.command(&["forward", "1", &format!("0:{socket}")]);
+    let forward = Running::start(&mut forward, None);
+    forward.until_says("http://127.0.0.1:");
+    let said = forward.said();
+    let address = said.split("http://").nth(1).unwrap().split_whitespace().next().unwrap();
+    let curl = Command::new("curl").args(["-s", &format!("http://{address}/")]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&curl.stdout), "a notebook", "{said}");
+    cluster.gpool(["cancel", "1"]).ok();
+    assert_eq!(forward.end().code, 0, "it ends with the job");
+}

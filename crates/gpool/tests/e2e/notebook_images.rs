@@ -1,5 +1,6 @@
 //! Notebooks in containers of a real engine.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::containers::Lab;
@@ -45,8 +46,9 @@ fn jupyter_of_an_image_runs_cells_and_says_when_it_is_busy() {
     let prefix = python.parent().unwrap().parent().unwrap().to_owned();
     let folders = ["/usr", "/lib", "/lib64"].map(str::to_owned).into_iter();
     let own = [&home, &prefix].map(|path| path.display().to_string());
-    let mut mounts: Vec<String> = folders.chain(own).map(|it| format!("{it}:{it}:ro")).collect();
-    mounts.dedup();
+    // The prefix may be `/usr`.
+    let folders: BTreeSet<String> = folders.chain(own).collect();
+    let mounts: Vec<String> = folders.iter().map(|it| format!("{it}:{it}:ro")).collect();
     let jupyter = home.join("bin/jupyter-lab").display().to_string();
     let path = format!("PATH={}:/bin:/usr/bin", home.join("bin").display());
     let mut words = vec!["--gpus", "1", "--idle-after", "2s", "--image", "tools:1", "-e", &path];

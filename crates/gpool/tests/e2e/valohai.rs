@@ -473,6 +473,7 @@ fn a_task_runs_each_of_its_executions() {
     assert_eq!(cluster.stdout_of("5"), "grid --lr=0.1 --n=7\n");
     run(&["bad"]).refused(2, &["no parameter or input \"other\""]);
     run(&["together"]).refused(2, &["valohai.yaml, line", "needs an execution-count"]);
+    run(&["bayes", "--the-x=1", "--kind=c"]).refused(2, &["every parameter of the task"]);
     run(&["none"]).refused(2, &["no task \"none\"", "grid, bad, together"]);
     run(&["grid", "--watch"]).refused(2, &["--watch"]);
     let lint = vh(&cluster, &["lint"], None).out;
