@@ -128,8 +128,10 @@ class Driver:
         """What Optuna compares: a value of the metric, or its distance from the target."""
         return value if self.target is None else abs(value - self.target)
 
-    def shown(self, score: float) -> str:
+    def shown(self, score: Optional[float]) -> str:
         """A score in words."""
+        if score is None:
+            return f"no {self.metric}"
         end = "" if self.target is None else f" from {self.target:g}"
         return f"{self.metric} {score:g}{end}"
 

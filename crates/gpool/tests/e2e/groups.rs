@@ -24,15 +24,15 @@ fn the_row_of_a_group_has_the_gpus_of_all_its_jobs() {
         cluster.gpool(all.concat()).ok();
     };
     let row = || {
-        let queue = cluster.gpool(["queue", "--format", "id,gpus"]).ok();
-        queue.lines().find_map(|line| line.strip_prefix("group:mixed")).expect("a row").to_owned()
+        let queue = cluster.gpool(["queue"]).ok();
+        queue.lines().find(|line| line.contains("group:mixed")).expect("a row").to_owned()
     };
     submit(&["--gpus", "0"]);
     submit(&["--gpus", "0"]);
-    assert_eq!(row().trim(), "0");
+    assert!(row().contains(" 0 "), "{}", row());
     submit(&["--gpus", "0.5", "--array", "0-2"]);
     submit(&["--gpus", "1"]);
-    assert_eq!(row().trim(), "0.5 ×3 + 1");
+    assert!(row().contains(" 0.5 ×3 + 1 "), "{}", row());
 }
 
 #[test]
