@@ -1,9 +1,9 @@
-//! Controllers: what the server changes beside the state machine, because it takes facts or acts
-//! that the state machine does not have: costs from the history, instances of a GPU's driver.
+//! Controllers change the cluster outside the state machine, with facts or acts that the state
+//! machine does not have: costs from the history, MIG instances of a driver.
 //!
-//! A controller is pure. The server asks it once a round, carries out its acts in order, one at a
-//! time, and tells it each outcome. It compares the state with what should be, and never relies on
-//! an event (Kubernetes calls that level-triggered). So it stores nothing: after a kill between any
+//! A controller is pure. In each round the server asks it for acts, carries them out in order, one
+//! at a time, and reports each outcome to it. It compares the present state with the right one, and
+//! relies on no event (Kubernetes: level-triggered). So it stores nothing: after a kill between any
 //! two acts, a new one goes on from the state.
 
 mod budgets;
@@ -20,7 +20,7 @@ use gpool_world::World;
 pub use budgets::BudgetController;
 pub use instances::{MigController, mig_steps};
 
-/// What a round needs to know. Most servers need most controllers never.
+/// The facts that a round needs. Most servers never need any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needs {
     Nothing,
@@ -31,7 +31,7 @@ pub enum Needs {
     Reasons,
 }
 
-/// What a controller sees in a round.
+/// The facts of a round.
 #[derive(Clone, Copy)]
 pub struct Look<'a> {
     pub world: &'a World,
@@ -68,10 +68,10 @@ pub enum Next {
 }
 
 pub trait Controller: Default + Clone + Send + 'static {
-    /// What a round needs in this state.
+    /// The facts that a round needs in this state.
     fn needs(world: &World) -> Needs;
 
-    /// What to do now, in order.
+    /// The acts of this round, in order.
     fn round(&mut self, look: &Look<'_>) -> Vec<Act>;
 
     /// Takes note of how an act ended.

@@ -1,4 +1,4 @@
-//! Runs controllers: gives them what they need to know, and carries out their acts.
+//! Runs controllers: gives them their facts, and carries out their acts.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

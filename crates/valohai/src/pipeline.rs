@@ -263,7 +263,7 @@ fn set_parameters(
     Ok(())
 }
 
-/// Refuses another value for a parameter of which a task has the values.
+/// Refuses another value for a parameter that the task of the node already sets.
 fn check_own(execution: &PipelineExecution, name: &str, line: usize) -> Result<(), Finding> {
     match execution.values.iter().any(|(own, _)| own == name) {
         true => {

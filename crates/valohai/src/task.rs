@@ -1,5 +1,7 @@
 //! The executions of a task: a step with other values of its parameters in each.
 
+use std::collections::BTreeSet;
+
 use gpool_yaml::{Node, Value, scalar};
 
 use crate::config::Task;
@@ -96,13 +98,15 @@ fn domain(name: &str, style: &str, rules: &Node) -> Result<String, Finding> {
             let step = number_at(rules, &["step"]).unwrap_or(1.0);
             let whole = |number: f64| number.fract() == 0.0;
             let (low, high) = ends().unwrap_or_default();
-            let is_whole = is_int || (whole(low) && whole(step));
+            let is_whole = whole(low) && whole(step);
+            if values.len() == 1 || (is_int && !is_whole) {
+                // As integers, values with a broken step are no range.
+                let values: BTreeSet<String> = values.into_iter().collect();
+                return Ok(format!("[{}]", Vec::from_iter(values).join(",")));
+            }
             // The end of the range is its last value.
             let last = values.last().and_then(|last| last.parse().ok()).unwrap_or(high);
-            match values.len() {
-                1 => Ok(format!("[{}]", values.join(","))),
-                _ => range(low, last, is_whole, &format!(":{}", bound(step, is_whole))),
-            }
+            range(low, last, is_whole, &format!(":{}", bound(step, is_whole)))
         }
         "logspace" => {
             let Some((low, high)) = ends() else {

@@ -149,7 +149,7 @@ fn address(first: &str) -> Result<String> {
     }
 }
 
-/// Writes a file that nobody sees half-written.
+/// Writes a file at once, so that no reader finds a part of it.
 fn write_whole(path: &Path, text: &str) -> Result<()> {
     let new = path.with_extension("new");
     fs::write(&new, text)

@@ -213,7 +213,7 @@ fn submit_one(
         flags.push(RETRY.to_owned());
     }
     if !execution.values.is_empty() {
-        flags.push(format!("--note={}", task::shown(&execution.values)));
+        flags.push(format!("--note={}", task::values_text(&execution.values)));
     }
     let command = words.get(at + 1..).unwrap_or_default();
     let mut request = request::of_command(JobFlags::read(&flags)?, command)?;

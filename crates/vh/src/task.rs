@@ -231,7 +231,7 @@ fn draft(
 
 /// The values of an execution in one line.
 #[must_use]
-pub fn shown(values: &TaskValues) -> String {
+pub fn values_text(values: &TaskValues) -> String {
     let words = values.iter().map(|(name, values)| format!("{name}={}", values.join(",")));
     words.collect::<Vec<_>>().join(" ")
 }
@@ -254,7 +254,7 @@ fn submit(
     own.extend_from_slice(more);
     own.push(format!("--group={}{place}", folder::plain(&task.name)));
     // The values tell the executions apart in lists.
-    own.push(format!("--note={}", shown(row)));
+    own.push(format!("--note={}", values_text(row)));
     let mut request = request::of_command(JobFlags::read(&own)?, &words[at + 1..])?;
     request.resolve(&client, session)?;
     say(&request, session);

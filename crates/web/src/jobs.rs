@@ -156,7 +156,7 @@ fn row(job: &Job, now: Time) -> Row {
     Row {
         id: job.reference(),
         address,
-        name: job.name.clone(),
+        name: group.map_or_else(|| job.name.clone(), |_| String::new()),
         user: job.user.clone(),
         project: job.project.clone(),
         gpus,

@@ -70,7 +70,12 @@ pub fn job_keys() -> Vec<String> {
 /// Every column of the list of jobs.
 pub const COLUMNS: &[Column<Job>] = &[
     Column { name: "id", head: "ID", cell: |job, _| Cell::new(&job.reference()).whole() },
-    Column { name: "name", head: "NAME", cell: |job, _| Cell::new(&job.name) },
+    Column {
+        name: "name",
+        head: "NAME",
+        // Each job of a group has its own.
+        cell: |job, _| Cell::new(job.folded_group().map_or(&*job.name, |_| NOTHING)),
+    },
     Column { name: "params", head: "PARAMS", cell: |job, _| Cell::new(&params(job)) },
     Column {
         name: "user",

@@ -52,7 +52,7 @@ impl Controller for BudgetController {
     }
 
     fn note(&mut self, _: &Act, _: &Outcome, _: Duration) -> Next {
-        // The next round sees in the state what was done.
+        // The state shows the effect to the next round.
         Next::Act
     }
 }

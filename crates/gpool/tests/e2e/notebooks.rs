@@ -116,7 +116,26 @@ fn a_notebook_opens_once_and_only_in_the_browser_that_opened_it() {
     assert_eq!(ask(port, "GET /", &unknown, &own).0, 404);
     assert_eq!(ask(port, "GET /", "notebook.example.org", &own).0, 421);
 
-    // Requests that pages of others make with the cookie.
+    // Signing out ends the session, too.
+    cluster.gpool(["sessions", "end"]).ok();
+    assert_eq!(ask(port, "GET /", &host, &own).0, 401);
+    let again = gpool(&cluster, &["notebook", "open", &id]).ok();
+    let (same, path) = parts(again.trim());
+    assert_eq!(same, host, "a job keeps its origin");
+    let own = cookie(port, &host, &path);
+    cluster.gpool(["cancel", &id]).ok();
+    cluster.until_ended(&id);
+    let (status, _, body) = ask(port, "GET /", &host, &own);
+    assert!(status == 409 && body.contains("ended"), "{status} {body}");
+    gpool(&cluster, &["notebook", "open", &id]).refused(7, &["ended"]);
+}
+
+#[test]
+fn pages_of_others_make_no_requests_with_the_cookie() {
+    let cluster = Cluster::new("sim:1xH100-80G");
+    let (_, url) = echo(&cluster, &["--ready", "/"]);
+    let (port, (host, path)) = (port(&cluster), parts(&url));
+    let own = cookie(port, &host, &path);
     for (headers, expected) in [
         ("origin: http://evil.example\r\n", 403),
         ("origin: null\r\n", 403),
@@ -137,19 +156,6 @@ fn a_notebook_opens_once_and_only_in_the_browser_that_opened_it() {
     let sent = "\r\nsec-fetch-site: same-site\r\nsec-fetch-mode: navigate\r\n\
                 sec-fetch-dest: document\r\ncontent-length: 1\r\n\r\nx";
     assert_eq!(ask_with(port, "POST /", &host, &own, sent).0, 403);
-
-    // Signing out ends the session, too.
-    cluster.gpool(["sessions", "end"]).ok();
-    assert_eq!(ask(port, "GET /", &host, &own).0, 401);
-    let again = gpool(&cluster, &["notebook", "open", &id]).ok();
-    let (same, path) = parts(again.trim());
-    assert_eq!(same, host, "a job keeps its origin");
-    let own = cookie(port, &host, &path);
-    cluster.gpool(["cancel", &id]).ok();
-    cluster.until_ended(&id);
-    let (status, _, body) = ask(port, "GET /", &host, &own);
-    assert!(status == 409 && body.contains("ended"), "{status} {body}");
-    gpool(&cluster, &["notebook", "open", &id]).refused(7, &["ended"]);
 }
 
 #[test]

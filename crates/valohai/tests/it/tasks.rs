@@ -104,6 +104,7 @@ fn a_bayesian_task_is_a_search() {
         ("style: multiple, rules: {items: [a, 0.1]}", "[a,0.1]"),
         ("style: linear, rules: {start: 1, end: 8, step: 2}", "1..7:2"),
         ("style: linear, rules: {start: 0, end: 1, step: 0.25}", "0.0..1.0:0.25"),
+        ("style: linear, rules: {start: 1, end: 3, step: 0.5, integerify: true}", "[1,2,3]"),
         ("style: logspace, rules: {start: -4, end: -1, base: 10, count: 4}", "0.0001..0.1:log"),
         ("style: logspace, rules: {start: 0, end: 3, count: 2}", "1.0..1000.0:log"),
         ("style: logspace, rules: {min: 0, max: 3, count: 2, integerify: true}", "1..1000:log"),
