@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, IsTerminal as _};
 
-use gpool_client::Error;
+use gpool_client::{Client, Error};
 use gpool_model::job::JobState;
 use gpool_model::verb::Rules;
 use gpool_model::{JobId, JobVerb};
@@ -127,6 +127,17 @@ pub fn try_all(ids: &[String], act: impl Fn(&[String]) -> Acted) -> Tried {
     }
     tried.refused.reverse();
     tried
+}
+
+/// Cancels jobs, except those that have ended meanwhile.
+///
+/// # Errors
+/// A job may not be cancelled by the caller, or the server does not answer.
+pub fn cancel_living(client: &Client, ids: &[String]) -> Result<()> {
+    let tried = try_all(ids, |ids| client.cancel(ids));
+    tried.stopped?;
+    let refused = tried.refused.into_iter().map(|(_, failure)| failure);
+    refused.filter(|failure| !has_moved(failure)).try_for_each(Err)
 }
 
 /// The jobs of a verb, which tries each of them.

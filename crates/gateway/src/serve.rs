@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
+use gpool_cli::act::cancel_living;
 use gpool_cli::args::job_flags::JobFlags;
 use gpool_cli::errors;
 use gpool_cli::exit::Exit;
@@ -294,9 +295,7 @@ fn remove(all: &Folder, name: &str, session: &Session) -> Result {
     stored(all, name)?;
     let client = session.client()?;
     let ids: Vec<String> = jobs(&client, name, session)?.into_iter().map(|job| job.id).collect();
-    if !ids.is_empty() {
-        client.cancel(&ids)?;
-    }
+    cancel_living(&client, &ids)?;
     let folder = all.of(name);
     folder
         .remove()

@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use gpool_cli::act::cancel_living;
 use gpool_cli::args::job_flags::JobFlags;
 use gpool_cli::errors;
 use gpool_cli::exit::Exit;
@@ -24,8 +25,8 @@ use gpool_client::{Client, LogQuery, LogStream};
 use gpool_model::Compat;
 use gpool_model::job::JobState;
 use gpool_sys::proc;
+use gpool_wire::Job;
 use gpool_wire::field::heading;
-use gpool_wire::{Job, catalogue};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -266,11 +267,7 @@ impl Attached<'_> {
 
     fn cancel(&self) -> Result<()> {
         self.session.screen.note(&format!("cancelling job {}", self.job.id));
-        match self.client.cancel(std::slice::from_ref(&self.job.id)) {
-            // It has just ended by itself.
-            Err(error) if error.problem().code == catalogue::ALREADY_ENDED.to_string() => Ok(()),
-            other => other.map(drop).map_err(Failure::from),
-        }
+        cancel_living(&self.client, std::slice::from_ref(&self.job.id))
     }
 
     fn detach(&self) -> Exit {

@@ -42,6 +42,8 @@ LOOKS_AT_STEP = 3
 STEP_PAUSE = 0.2
 #: Another driver has submitted the trial.
 KEY_REUSED = "GP0704"
+#: The job has ended.
+ENDED_BEFORE = "GP0701"
 #: Points of a curve that a driver reads when it starts again.
 POINTS = 2000
 
@@ -168,31 +170,33 @@ class Driver:
             value = None if kind is None else value_of(text, kind)
             if kind is not None and value is not None:
                 kinds[name], params[name] = kind, value
+        self.study.add_trial(
+            optuna.trial.create_trial(state=TrialState.RUNNING, params=params, distributions=kinds)
+        )
+        trial_id = self.study.get_trials(deepcopy=False)[number]._trial_id
+        live = LiveTrial(number, element["id"], optuna.trial.Trial(self.study, trial_id), texts)
+        if self.plan.get("early_stop"):
+            self._repeat_reports(live, element)
         state = element["state"]
+        if state not in ENDED:
+            self.live[number] = live
+            return
         value = self.value(element)
-        reports = self.reports(element["id"]) if self.plan.get("early_stop") else {}
-        if state not in ENDED:
-            frozen = optuna.trial.create_trial(
-                state=TrialState.RUNNING,
-                params=params,
-                distributions=kinds,
-                intermediate_values=reports,
-            )
-        else:
-            outcome = outcome_of(state, value)
-            frozen = optuna.trial.create_trial(
-                state=outcome,
-                params=params,
-                distributions=kinds,
-                intermediate_values=reports,
-                value=value if outcome != TrialState.FAIL else None,
-            )
-        self.study.add_trial(frozen)
-        if state not in ENDED:
-            trial_id = self.study.get_trials(deepcopy=False)[number]._trial_id
-            trial = optuna.trial.Trial(self.study, trial_id)
-            step = max(reports, default=None)
-            self.live[number] = LiveTrial(number, element["id"], trial, texts, step)
+        outcome = outcome_of(state, value)
+        self.study.tell(number, value if outcome == TrialState.COMPLETE else None, outcome)
+
+    def _repeat_reports(self, live: LiveTrial, element: Job) -> None:
+        """Tells Optuna the steps of a trial that an earlier driver saw, in their order: the pruner
+        notes at each one which trials it compares."""
+        reports = self.reports(element["id"])
+        value = self.value(element)
+        if not reports and value is not None:
+            step = (element["usage"].get("metrics") or {}).get("step")
+            reports = {int(step if step is not None else 1): value}
+        for step in sorted(reports):
+            live.step = step
+            live.trial.report(reports[step], step)
+            live.trial.should_prune()
 
     def _element(self, array: Job) -> Optional[Job]:
         for element in self.client.elements(array["id"]):
@@ -276,8 +280,14 @@ class Driver:
     def _report(self, live: LiveTrial, element: Job) -> None:
         is_new = self._note(live, element)
         if is_new and not live.is_pruned and live.trial.should_prune():
+            try:
+                self.client.cancel(live.element)
+            except Refused as error:
+                # The next look sees its end.
+                if error.code == ENDED_BEFORE:
+                    return
+                raise
             live.is_pruned = True
-            self.client.cancel(live.element)
             print(f"trial {live.number}: ended early at step {live.step}", flush=True)
 
     def _note(self, live: LiveTrial, element: Job) -> bool:

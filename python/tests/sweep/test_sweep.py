@@ -285,6 +285,40 @@ class SweepTest(unittest.TestCase):
                     driver.best().value, best["usage"]["metrics"]["loss"], rule["kind"]
                 )
 
+    def test_a_trial_that_ends_while_it_is_cancelled_ends_by_itself(self):
+        def metrics(params, n_looks):
+            return None if n_looks > 3 else {"loss": mixed(params), "step": n_looks}
+
+        client = FakeClient(metrics)
+
+        def cancel(element):
+            client.arrays[element.split(".")[0]]["state"] = "succeeded"
+            raise Refused("job has already ended", code=sweep.ENDED_BEFORE)
+
+        client.cancel = cancel
+        rule = {"kind": "asha", "min_steps": 1, "factor": 2}
+        driver = sweep.Driver(plan(FUNCTIONS[mixed], early_stop=rule), client)
+        self.assertEqual(driver.run(), 0)
+        states = [trial.state.name for trial in driver.study.trials]
+        self.assertEqual(states.count("COMPLETE"), 12)
+
+    def test_a_new_driver_compares_trials_with_those_of_the_last_one(self):
+        def metrics(params, n_looks):
+            n_most = 30 if params["x"] == "9" else 3
+            return None if n_looks > n_most else {"loss": float(params["x"]), "step": n_looks}
+
+        x = {"name": "x", "values": ["2", "1", "9"]}
+        for kind in ("asha", "hyperband"):
+            with self.subTest(kind):
+                client = FakeClient(metrics)
+                rule = {"kind": kind, "min_steps": 1, "max_steps": 9, "factor": 2}
+                more = {"method": "grid", "n_parallel": 1, "early_stop": rule}
+                first = sweep.Driver(plan([x], n_trials=2, **more), client)
+                self.assertEqual(first.run(), 0)
+                self.assertEqual(sweep.Driver(plan([x], n_trials=3, **more), client).run(), 0)
+                states = [job["state"] for job in client.arrays.values()]
+                self.assertEqual(states, ["succeeded", "succeeded", "cancelled"])
+
     def test_a_grid_with_early_stopping_has_each_combination_once(self):
         parameters = [
             {"name": "a", "values": ["x", "y"]},

@@ -6,6 +6,7 @@ use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
+use gpool_cli::act::cancel_living;
 use gpool_cli::errors;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
@@ -67,9 +68,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
     }
     let ended = with_command(&client, id, &args, (&tell, &happenings), session);
     note(&format!("Relinquishing job allocation {id}"));
-    if !client.job(id)?.state.is_end() {
-        client.cancel(std::slice::from_ref(id))?;
-    }
+    cancel_living(&client, std::slice::from_ref(id))?;
     ended
 }
 
@@ -154,7 +153,7 @@ fn until_granted(
             }
             Happening::Changed(job) if job.run.started_at.is_some() => return Ok(None),
             Happening::Signal(number) => {
-                client.cancel(std::slice::from_ref(id))?;
+                cancel_living(client, std::slice::from_ref(id))?;
                 return Ok(Some(Exit(u8::try_from(128 + number).unwrap_or(u8::MAX))));
             }
             Happening::Lost(failure) => return Err(failure),
