@@ -359,7 +359,7 @@ fn gpus(request: &StepRequest, client: &Client) -> Result<String> {
     }
 }
 
-/// The pool of the environment: by a flag, by the file of the project, or the pool of the same name.
+/// The pool of the environment: by a flag, by the project, or the pool of the same name.
 fn pool(step: &Step, flags: &RunFlags, project: &Path, client: &Client) -> Result<Option<String>> {
     let chosen = flags.environment.as_ref();
     let Some(environment) = chosen.or(step.environment.as_ref()) else { return Ok(None) };
