@@ -26,11 +26,11 @@ fn a_file_of_the_project_names_pools_for_environments() {
     assert_eq!(cluster.until_ended(id.trim()).state.as_str(), "succeeded");
     assert_eq!(cluster.job(id.trim()).request.pool.as_deref(), Some("default"));
     // The flags override the file.
-    run(&["--environment-pool", "cloud-gpu=absent"]).refused(2, &["absent"]);
+    run(&["--environment-pool", "cloud-gpu=absent"]).refused(6, &["no pool \"absent\""]);
     run(&["--environment", "missing"]).refused(2, &["environment \"missing\""]);
 
     settings("[environments]\ncloud-gpu = \"absent\"\n");
-    run(&[]).refused(2, &["absent"]);
+    run(&[]).refused(6, &["no pool \"absent\""]);
     settings("[environments]\n\ncloud-gpu = 3\n");
     run(&[]).refused(2, &["gpool.toml, line 3"]);
     settings("port = 80\n");
