@@ -106,6 +106,7 @@ const fn refused(key: &'static str, kind: Kind, why: &'static str) -> Field {
 use Kind::{Any, Bool, Integer, List, Number, Text, TextOrList};
 
 const DISPLAY_ONLY: &str = "only Valohai's web pages show it";
+const POOL: &str = "it is the pool of that name, or that of gpool.toml or --environment-pool";
 const SETTINGS: &str = "it is part of Valohai's project settings";
 
 pub static STEP: Shape = Shape {
@@ -122,7 +123,7 @@ pub static STEP: Shape = Shape {
         no("category", Text, DISPLAY_ONLY),
         no("description", Text, DISPLAY_ONLY),
         no("icon", Text, DISPLAY_ONLY),
-        partly("environment", Text, "it is the pool of that name, or of --environment-pool"),
+        partly("environment", Text, POOL),
         yes("environment-variables", List(&Kind::Shape(&ENVIRONMENT_VARIABLE))),
         no("environment-variable-groups", List(&Text), SETTINGS),
         yes("inputs", List(&Kind::Shape(&INPUT))),
@@ -284,7 +285,7 @@ static RULES: Shape = Shape {
     ],
 };
 
-// The fields of the kinds below have no marks of their own.
+// Marks of the kinds below that are supported, or depend on other keys, are not read.
 
 pub static PIPELINE: Shape = Shape {
     name: "pipeline",
@@ -294,7 +295,7 @@ pub static PIPELINE: Shape = Shape {
         yes("nodes", List(&Kind::Node)),
         yes("edges", List(&Kind::Edge)),
         yes("parameters", List(&Kind::Shape(&PIPELINE_PARAMETER))),
-        yes("reuse-executions", Bool),
+        no("reuse-executions", Bool, "each execution runs"),
     ],
 };
 
@@ -306,12 +307,13 @@ static PIPELINE_PARAMETER: Shape = Shape {
         yes("default", Any),
         yes("target", Text),
         yes("targets", TextOrList),
-        yes("category", Text),
-        yes("description", Text),
+        no("category", Text, DISPLAY_ONLY),
+        no("description", Text, DISPLAY_ONLY),
     ],
 };
 
 const NODE_ERRORS: Kind = Kind::Choice(&["stop-all", "stop-next", "continue", "retry"]);
+const STOP_ALL: &str = "stop-all also lets nodes go on that do not need the failed one";
 const MERGE_MODES: Kind = Kind::Choice(&["replace", "append"]);
 const ACTIONS: Kind = List(&Kind::Shape(&ACTION));
 
@@ -323,7 +325,7 @@ pub static EXECUTION_NODE: Shape = Shape {
         yes("type", Kind::Choice(&["execution"])),
         yes("step", Text),
         yes("override", Kind::Shape(&OVERRIDE)),
-        yes("on-error", NODE_ERRORS),
+        partly("on-error", NODE_ERRORS, STOP_ALL),
         yes("edge-merge-mode", MERGE_MODES),
         yes("actions", ACTIONS),
         yes("commit", Text),
@@ -339,7 +341,7 @@ pub static TASK_NODE: Shape = Shape {
         yes("step", Text),
         yes("task", Text),
         yes("override", Kind::Shape(&OVERRIDE)),
-        yes("on-error", NODE_ERRORS),
+        partly("on-error", NODE_ERRORS, STOP_ALL),
         yes("edge-merge-mode", MERGE_MODES),
         yes("actions", ACTIONS),
         yes("commit", Text),
@@ -366,13 +368,13 @@ static OVERRIDE: Shape = Shape {
     fields: &[
         yes("autorestart", Bool),
         yes("command", TextOrList),
-        yes("environment", Text),
+        partly("environment", Text, POOL),
         yes("environment-variables", List(&Kind::Shape(&ENVIRONMENT_VARIABLE))),
         yes("image", Text),
         yes("inputs", List(&Kind::Shape(&INPUT))),
         yes("mounts", List(&Kind::Mount)),
         yes("parameters", List(&Kind::Shape(&PARAMETER))),
-        yes("runtime-config-preset", Text),
+        no("runtime-config-preset", Text, SETTINGS),
     ],
 };
 
@@ -385,7 +387,11 @@ static ACTION: Shape = Shape {
 pub static EDGE: Shape = Shape {
     name: "edge",
     required: &["source", "target"],
-    fields: &[yes("source", Text), yes("target", Text), yes("configuration", Kind::Mapping)],
+    fields: &[
+        yes("source", Text),
+        yes("target", Text),
+        no("configuration", Kind::Mapping, "edges pass all files and values that they name"),
+    ],
 };
 
 pub static ENDPOINT: Shape = Shape {

@@ -15,7 +15,7 @@ use gpool_valohai::yaml::scalar;
 use crate::failure::invalid;
 use crate::options::{RunFlags, RunLine};
 use crate::plan::{Folders, Members, Plan, PlannedInput, PlannedMount, PlannedSource};
-use crate::{config_files, file, folder, inputs};
+use crate::{config_files, environments, file, folder, inputs};
 
 /// Values of parameters, and sources of inputs by name.
 struct StepValues {
@@ -28,6 +28,8 @@ pub struct Draft {
     pub request: StepRequest,
     /// The image to run in; `None` means the host.
     pub image: Option<String>,
+    /// The pool of its environment.
+    pub pool: Option<String>,
     pub plan: Plan,
 }
 
@@ -55,7 +57,8 @@ pub fn run(name: &str, line: &RunLine, session: &Session) -> Result {
 /// The execution of a step with the values of a command line.
 ///
 /// # Errors
-/// A value is missing or does not fit, or the server does not answer.
+/// A value is missing or does not fit, there is no pool for the environment, or the server does not
+/// answer.
 pub fn draft(
     step: &Step,
     line: &RunLine,
@@ -73,8 +76,9 @@ pub fn draft(
         .request(&variables, exported)
         .map_err(|why| invalid(format!("step {:?}: {why}", step.name)))?;
     let image = image(step, flags, client, session)?.map(str::to_owned);
+    let pool = pool(step, flags, project, client)?;
     let plan = plan(step, flags, &values, project)?;
-    Ok(Draft { request, image, plan })
+    Ok(Draft { request, image, pool, plan })
 }
 
 /// Brings the files of the project into the folder of an execution, and for a container those of
@@ -277,7 +281,7 @@ fn source(
 /// The command line of gpool for the job.
 ///
 /// # Errors
-/// There is no pool for its environment, or the server does not answer.
+/// The server does not answer.
 pub fn words(
     step: &Step,
     flags: &RunFlags,
@@ -294,12 +298,11 @@ pub fn words(
     add("--note", title);
     add("--compat", "valohai");
     add("--gpus", &gpus(request, client)?);
-    let pool = pool(step, flags, client)?;
     let optional = [
         ("--cpus", &request.cpus),
         ("--mem", &request.memory),
         ("--time", if flags.time_limit.is_some() { &flags.time_limit } else { &request.time }),
-        ("--pool", &pool),
+        ("--pool", &draft.pool),
         ("--priority", &flags.priority),
         ("--project", &flags.project),
     ];
@@ -356,8 +359,8 @@ fn gpus(request: &StepRequest, client: &Client) -> Result<String> {
     }
 }
 
-/// The pool of the environment: its entry in the map, or the pool of the same name.
-fn pool(step: &Step, flags: &RunFlags, client: &Client) -> Result<Option<String>> {
+/// The pool of the environment: by a flag, by the project, or the pool of the same name.
+fn pool(step: &Step, flags: &RunFlags, project: &Path, client: &Client) -> Result<Option<String>> {
     let chosen = flags.environment.as_ref();
     let Some(environment) = chosen.or(step.environment.as_ref()) else { return Ok(None) };
     for text in &flags.environment_pool {
@@ -369,6 +372,9 @@ fn pool(step: &Step, flags: &RunFlags, client: &Client) -> Result<Option<String>
             return Ok(Some(pool.to_owned()));
         }
     }
+    if let Some(pool) = environments::pool(project, environment)? {
+        return Ok(Some(pool));
+    }
     let pools = client.pools()?.items;
     if pools.iter().any(|pool| pool.name == *environment) {
         return Ok(Some(environment.clone()));
@@ -376,5 +382,5 @@ fn pool(step: &Step, flags: &RunFlags, client: &Client) -> Result<Option<String>
     let names: Vec<&str> = pools.iter().map(|pool| pool.name.as_str()).collect();
     Err(invalid(format!("there is no pool for the environment {environment:?}"))
         .why(format!("the pools are {}", names.join(", ")))
-        .tip(format!("--environment-pool {environment}=POOL")))
+        .tip(format!("--environment-pool {environment}=POOL, or table environments of gpool.toml")))
 }

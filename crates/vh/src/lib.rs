@@ -7,6 +7,7 @@
 )]
 
 mod config_files;
+mod environments;
 mod execute;
 mod executions;
 mod failure;

@@ -123,6 +123,7 @@ mod top;
 mod transcripts;
 mod users;
 mod valohai;
+mod valohai_environments;
 mod viewers;
 mod waste;
 mod web;

@@ -44,14 +44,14 @@ const TRAIN: &str = "\
 ";
 
 /// A cluster and a project with this file.
-fn project(file: &str) -> Cluster {
+pub fn project(file: &str) -> Cluster {
     let cluster = Cluster::new("sim:8xH100-80G");
     fs::create_dir_all(cluster.path("project")).unwrap();
     fs::write(cluster.path("project/valohai.yaml"), file).unwrap();
     cluster
 }
 
-fn vh(cluster: &Cluster, words: &[&str], exported: Option<&str>) -> Ran {
+pub fn vh(cluster: &Cluster, words: &[&str], exported: Option<&str>) -> Ran {
     let mut command = cluster.command();
     command.current_dir(cluster.path("project")).arg("vh").args(words);
     if let Some(value) = exported {

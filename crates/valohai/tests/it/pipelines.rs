@@ -208,3 +208,32 @@ fn a_task_in_a_pipeline_has_executions_that_pass_all_their_outputs_on() {
     refused(&["prepare.parameter.size, fit.parameter.size"], change, "has the values of \"size\"");
     refused(&edges, ("task: grid,", "task: together,"), "pipeline.nodes.type is refused");
 }
+
+#[test]
+fn keys_of_pipelines_without_full_effect_are_listed() {
+    let text = "\
+- step: {name: s, image: i, command: c}
+- pipeline:
+    name: p
+    reuse-executions: true
+    nodes:
+      - {name: a, type: execution, step: s, on-error: stop-all}
+      - name: b
+        type: execution
+        step: s
+        override: {environment: large, runtime-config-preset: x}
+    edges:
+      - {source: a.dependency.x, target: b.dependency.x, configuration: {}}
+";
+    let keys = Document::read(text).keys.into_iter();
+    let own = keys.filter(|key| key.path.starts_with("pipeline"));
+    let own: Vec<_> = own.map(|key| (key.line, key.path, key.mark.word())).collect();
+    let expected = [
+        (4, "pipeline.reuse-executions", "ignored"),
+        (6, "pipeline.nodes.on-error", "approximated"),
+        (10, "pipeline.nodes.override.environment", "approximated"),
+        (10, "pipeline.nodes.override.runtime-config-preset", "ignored"),
+        (12, "pipeline.edges.configuration", "ignored"),
+    ];
+    assert_eq!(own, expected.map(|(line, path, mark)| (line, path.to_owned(), mark)));
+}
