@@ -67,6 +67,7 @@ mod logs;
 mod lost_gpu;
 mod machines;
 mod mail;
+mod map_images;
 mod maps;
 mod mcp;
 mod metrics;
