@@ -103,6 +103,7 @@ mod security;
 mod security_crowd;
 mod security_http;
 mod security_roles;
+mod service_load;
 mod services;
 mod shares;
 mod shims;
