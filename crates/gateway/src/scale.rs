@@ -189,9 +189,11 @@ impl Scaler {
             Metric::Rate => average.rate / target,
             Metric::QueueTime => {
                 let wait = average.wait_ms.max(as_f64(present.oldest_held_ms));
-                let n = f64::from(present.n_living.max(1));
+                // Replicas that start are the answer to the times of before: only ready ones count
+                // for more.
+                let (n, n_ready) = (f64::from(present.n_living.max(1)), f64::from(present.n_ready));
                 match wait / target {
-                    over if over > 1.0 => n * over.min(2.0),
+                    over if over > 1.0 => n.max(n_ready * over.min(2.0)),
                     under if under < 0.5 => (n - 1.0).max(0.0),
                     _ => n,
                 }

@@ -17,6 +17,7 @@ use gpool_client::Client;
 use gpool_wire::{JobCreate, catalogue};
 use serde_json::Value;
 
+use crate::container;
 use crate::items::ItemReader;
 use crate::ledger::{ItemNumber, Ledger, Verdict};
 use crate::message::{FromWorker, Item, ToWorker};
@@ -73,13 +74,23 @@ pub fn run(args: &DriverArgs, session: &Session) -> Result {
 fn request(plan: &Plan, socket: &Path) -> Result<JobCreate> {
     let missing = || Failure::new(catalogue::INVALID, "a job of gpool map runs this");
     let own = std::env::var("GPOOL_JOB_ID").map_err(|_| missing())?;
-    let Plan { command, workers, options, .. } = plan;
-    let mut words = vec![plan.program.clone(), crate::worker::VERB.to_owned()];
+    let Plan { command, options, .. } = plan;
+    let mut workers = plan.workers.clone();
+    let mut words = vec![plan.program.clone()];
+    if workers.image.is_some() {
+        let carried = container::carried(&plan.program).map_err(|error| {
+            let what = format!("can't find the libraries of gpool for the container: {error}");
+            Failure::new(catalogue::INVALID, what)
+        })?;
+        words = carried.words;
+        workers.mounts.extend(carried.mounts);
+    }
+    words.push(crate::worker::VERB.to_owned());
     words.extend(["--driver".to_owned(), own, "--socket".to_owned(), socket.display().to_string()]);
     words.extend(["--ahead".to_owned(), options.ahead.to_string()]);
     words.extend(["--answer".to_owned(), options.answer.as_str().to_owned(), "--".to_owned()]);
     words.extend(command.iter().cloned());
-    Ok(JobCreate { command: words, ..workers.clone() })
+    Ok(JobCreate { command: words, ..workers })
 }
 
 fn listen(socket: &Path) -> io::Result<UnixListener> {

@@ -11,6 +11,7 @@
 )]
 
 mod args;
+pub mod container;
 pub mod driver;
 mod folder;
 pub mod items;

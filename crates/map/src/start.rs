@@ -46,9 +46,10 @@ pub fn run(args: &MapArgs, session: &Session) -> Result {
         let what = "the workers of a map are an array in a group of their own";
         return Err(Failure::new(errors::USAGE, what).tip("--workers 4 --name NAME"));
     }
-    if flags.request.0.image.is_some() {
-        let what = "the workers of a map run on the host, where gpool is";
-        return Err(Failure::new(errors::USAGE, what).tip("--conda, --uv, --venv or --module"));
+    if flags.request.0.container_user.is_some() {
+        let what = "--container-user does not apply to a map";
+        return Err(Failure::new(errors::USAGE, what)
+            .why("its workers ask the server for items, as your user"));
     }
     let mut request = request::of_command(flags.clone(), &args.command)?;
     let client = session.client()?;

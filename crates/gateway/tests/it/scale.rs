@@ -109,6 +109,22 @@ fn the_time_that_requests_are_held_is_a_metric() {
     assert_eq!(scaler.decide(200, present).n, 3);
 }
 
+#[test]
+fn replicas_that_start_are_not_multiplied_by_the_time_that_requests_are_held() {
+    let rules = ScaleRules { metric: Metric::QueueTime, target: 100.0, ..RULES };
+    let mut scaler = Scaler::new(rules, 0, 0);
+    let mut n_living = 0;
+    for round in 1..=50 {
+        let sample = Sample { concurrency: 3.0, n_arrived: 1, ..Sample::default() };
+        scaler.record(round * 200, sample);
+        let n_ready = u32::from(round > 25);
+        let oldest_held_ms = round * 200;
+        let present = Present { n_ready, n_living, n_held: 3, oldest_held_ms };
+        n_living = scaler.decide(round * 200, present).n;
+        assert_eq!(n_living, 1 + n_ready, "{round}");
+    }
+}
+
 proptest! {
     #[test]
     fn the_number_is_within_the_bounds_and_grows_with_the_load(

@@ -31,7 +31,7 @@ for line in sys.stdin:
     print(json.dumps({"gpool": answer}), flush=True)
 "#;
 
-fn file(cluster: &Cluster, name: &str, text: &str) -> String {
+pub fn file(cluster: &Cluster, name: &str, text: &str) -> String {
     let path = cluster.work().join(name);
     std::fs::write(&path, text).unwrap();
     path.display().to_string()
@@ -44,7 +44,10 @@ fn folder(cluster: &Cluster, name: &str) -> PathBuf {
 }
 
 /// The records of a map: how often each item is done, the results, and the items set aside.
-fn records(cluster: &Cluster, name: &str) -> (BTreeMap<u64, u32>, BTreeMap<u64, Value>, Vec<u64>) {
+pub fn records(
+    cluster: &Cluster,
+    name: &str,
+) -> (BTreeMap<u64, u32>, BTreeMap<u64, Value>, Vec<u64>) {
     let text = std::fs::read_to_string(folder(cluster, name).join("records.jsonl")).unwrap();
     let (mut done, mut results, mut aside) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
     for line in text.lines() {
@@ -217,7 +220,8 @@ fn a_map_that_cannot_run_is_refused_with_the_way_out() {
     refused(&[&empty, "--", "cat"], &["no items"]);
     refused(&["*.none", "--files", "--", "cat"], &["*.none: no file has such a name"]);
     refused(&[&empty, "--array", "0-3", "--", "cat"], &["array in a group of their own"]);
-    refused(&[&empty, "--image", "busybox", "--", "cat"], &["run on the host"]);
+    let user = ["--image", "busybox", "--container-user", "root", "--", "cat"];
+    refused(&[&[&*empty][..], &user].concat(), &["--container-user does not apply"]);
     refused(&[&empty, "--name", "a b", "--", "cat"], &["no name of a map"]);
     refused(&[&wrong, "--tries", "0", "--", "cat"], &["--tries"]);
     refused(&[&wrong, "--ahead", "0", "--", "cat"], &["--ahead"]);

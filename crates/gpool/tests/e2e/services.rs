@@ -18,48 +18,48 @@ use crate::harness::{Cluster, Machine, Ran, until, until_so};
 const SERVER: &str = include_str!("services/server.py");
 
 /// A cluster with the server's program, and a free port for a service.
-struct Services {
-    cluster: Cluster,
-    port: u16,
+pub struct Services {
+    pub cluster: Cluster,
+    pub port: u16,
 }
 
 /// An answer: its status, its head, and its body.
-type Answer = (u16, String, String);
+pub type Answer = (u16, String, String);
 
 impl Services {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self::on(Cluster::new("sim:8xH100-80G"))
     }
 
-    fn on(cluster: Cluster) -> Self {
+    pub fn on(cluster: Cluster) -> Self {
         fs::write(cluster.work().join("server.py"), SERVER).unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         Self { cluster, port }
     }
 
     /// Runs `gpool serve` for the service `chat` with the server as replica.
-    fn serve(&self, flags: &[&str], revision: &str) -> Ran {
+    pub fn serve(&self, flags: &[&str], revision: &str) -> Ran {
         let command = ["--", "python3", "server.py", "{port}", revision];
         self.serve_command(flags, &command)
     }
 
-    fn serve_command(&self, flags: &[&str], command: &[&str]) -> Ran {
+    pub fn serve_command(&self, flags: &[&str], command: &[&str]) -> Ran {
         let port = self.port.to_string();
         let first = ["serve", "--name", "chat", "--port", &port, "--gpus", "0.5"];
         self.cluster.gpool([&first, flags, command].concat())
     }
 
-    fn get(&self, path: &str) -> std::io::Result<Answer> {
+    pub fn get(&self, path: &str) -> std::io::Result<Answer> {
         get(self.port, path)
     }
 
     /// The report of the gateway.
-    fn status(&self) -> Value {
+    pub fn status(&self) -> Value {
         let shown = self.cluster.gpool(["--json", "serve", "show", "chat"]).json();
         shown["status"].clone()
     }
 
-    fn n_in(&self, stage: &str) -> usize {
+    pub fn n_in(&self, stage: &str) -> usize {
         let status = self.status();
         let replicas = status["replicas"].as_array().cloned().unwrap_or_default();
         replicas.iter().filter(|it| it["stage"] == stage).count()
@@ -73,7 +73,7 @@ impl Services {
         replicas.iter().filter(|it| is_gone && it["stage"] == "ready").count()
     }
 
-    fn until_ready(&self, n: usize) {
+    pub fn until_ready(&self, n: usize) {
         until_so(&format!("{n} ready replicas"), || {
             let status = self.status();
             let replicas = status["replicas"].as_array().cloned().unwrap_or_default();
@@ -82,7 +82,7 @@ impl Services {
     }
 
     /// The living jobs of a role, such as `replica`.
-    fn jobs(&self, role: &str) -> Vec<Job> {
+    pub fn jobs(&self, role: &str) -> Vec<Job> {
         let query = gpool_client::JobsQuery {
             group: Some("chat".to_owned()),
             ..gpool_client::JobsQuery::default()
@@ -103,7 +103,7 @@ impl Services {
     }
 }
 
-fn get(port: u16, path: &str) -> std::io::Result<Answer> {
+pub fn get(port: u16, path: &str) -> std::io::Result<Answer> {
     ask(port, &format!("GET {path} HTTP/1.1\r\nhost: chat\r\nconnection: close\r\n\r\n"))
 }
 
@@ -337,6 +337,12 @@ fn errors_and_bodies_pass_the_gateway_and_a_slow_reader_harms_nobody_else() {
     assert!((0..20).all(|_| services.get("/").unwrap().0 == 200));
     drop(slow);
     until_so("its end", || services.status()["n_in_flight"] == 0);
+    // The gateway stores no answer that its client does not read: the replica must wait.
+    let mut slow = TcpStream::connect(("127.0.0.1", services.port)).unwrap();
+    slow.write_all(b"GET /big HTTP/1.1\r\nhost: chat\r\n\r\n").unwrap();
+    let blocked = services.cluster.work().join("blocked");
+    until_so("the replica waits for the reader", || blocked.exists());
+    assert!((0..20).all(|_| services.get("/").unwrap().0 == 200));
 }
 
 #[test]

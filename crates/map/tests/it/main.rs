@@ -1,5 +1,6 @@
 //! Tests of the public items of the crate, in one binary.
 
+mod container;
 mod items;
 mod ledger;
 mod records;

@@ -1,4 +1,5 @@
-"""A replica: listens on the port of its first argument; its second one is its revision."""
+"""A replica: listens on the port of its first argument; its second one is its revision, and a third
+one its address."""
 
 import http.server, os, sys, time
 
@@ -14,8 +15,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.say(503, "not yet")
         if self.path == "/error":
             return self.say(500, "an error")
+        if self.path == "/big":
+            return self.big()
+        if self.path == "/tokens":
+            return self.say(200, '{"usage": {"completion_tokens": 6000}}')
         if self.path == "/slow":
             time.sleep(0.3)
+        while self.path == "/wait" and not os.path.exists("enough"):
+            time.sleep(0.02)
         self.say(200, f"job {os.environ['GPOOL_JOB_ID']} revision {sys.argv[2]}")
 
     def do_POST(self):
@@ -50,6 +57,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.chunk("data: [DONE]\n\n")
         self.chunk("")
 
+    def big(self):
+        self.send_response(200)
+        self.send_header("content-length", str(1 << 30))
+        self.end_headers()
+        self.connection.settimeout(1)
+        self.close_connection = True
+        try:
+            for _ in range(1 << 10):
+                self.wfile.write(b"x" * (1 << 20))
+        except TimeoutError:
+            open("blocked", "w").close()
+
     def chunk(self, text):
         self.wfile.write(f"{len(text):x}\r\n{text}\r\n".encode())
 
@@ -59,4 +78,5 @@ class Handler(http.server.BaseHTTPRequestHandler):
 class Server(http.server.ThreadingHTTPServer):
     request_queue_size = 128
 
-Server(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+address = (sys.argv[3:] or ["127.0.0.1"])[0]
+Server((address, int(sys.argv[1])), Handler).serve_forever()
